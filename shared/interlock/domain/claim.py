@@ -1,0 +1,76 @@
+"""Who may take which job: one function decides it, for claim, claim-next and explain alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from interlock.domain.identity import Actor, Project
+from interlock.domain.job import Job
+from interlock.domain.lifecycle import ENDED, HELD, PENDING
+from interlock.domain.times import rfc3339
+from interlock.errors import InterlockError
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a job is not claimable: an error code, a sentence, and (ms) until when, where that is known."""
+
+    code: str
+    detail: str
+    until: int | None = None
+
+
+def reasons(job: Job, actor: Actor, project: Project, now: int) -> list[Reason]:
+    """Every reason why ``actor`` may not claim ``job`` now, rights before state; empty when it may.
+
+    A job whose lease has lapsed counts as published, unless the lapse would fail it.
+    """
+    found: list[Reason] = []
+    if job.role not in actor.roles:
+        held = ", ".join(actor.roles) or "none"
+        found.append(Reason("wrong_role", f"the job is for role {job.role}; the caller's live roles: {held}"))
+    missing = [name for name in job.capabilities if name not in actor.capabilities]
+    if missing:
+        found.append(Reason("missing_capability", f"the job asks for {', '.join(missing)}"))
+    state = _state_reason(job, actor, now)
+    if state:
+        found.append(state)
+    pause = project.pause_of((job.role,), actor.id)
+    if pause:
+        found.append(Reason("paused", f"an owner has paused claims of {pause.replace(':', ' ')}"))
+    return found
+
+
+def _state_reason(job: Job, actor: Actor, now: int) -> Reason | None:
+    if job.status in ENDED:
+        return Reason("ended", f"the job is {job.status}")
+    if job.status == PENDING:
+        when = f"not before {rfc3339(job.not_before)}" if job.not_before else "it is pending"
+        return Reason("not_yet", when, job.not_before)
+    if job.status in HELD:
+        if not job.lapsed(now):
+            who = (
+                "the caller holds it in another session"
+                if job.assignee == actor.id
+                else (job.assignee_label or "an agent")
+            )
+            return Reason(
+                "already_claimed",
+                f"{job.status}: held by {who}" if job.assignee != actor.id else who,
+                job.lease_until,
+            )
+        if job.on_expire == "fail" or job.retry_count >= job.max_retries:
+            return Reason("ended", "its lease has lapsed and the lapse fails it")
+    return None
+
+
+def refusal(reason: Reason, job: Job, actor: Actor) -> InterlockError:
+    """The error that answers a claim for this reason."""
+    hint = None
+    if reason.code == "already_claimed" and job.assignee == actor.id:
+        hint = (
+            "You hold this job already, in another session: `GET P/me` names its fence. "
+            "Send the same `session` or Idempotency-Key to repeat a claim."
+        )
+    extra = {"until": rfc3339(reason.until)} if reason.until else {}
+    return InterlockError(reason.code, reason.detail, hint=hint, extra={"job_status": job.status, **extra})

@@ -1,0 +1,23 @@
+"""Identifiers: a prefix and 26 lower-case Crockford base-32 characters. Never sort by one."""
+
+from __future__ import annotations
+
+import hashlib
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+ID_CHARACTERS = frozenset(_ALPHABET)
+
+
+def _base32(value: int) -> str:
+    return "".join(_ALPHABET[(value >> shift) & 31] for shift in range(125, -1, -5))
+
+
+def ulid(prefix: str, now: int, entropy: bytes) -> str:
+    """A ULID: 48 bits of time in ms, 80 bits of entropy (10 bytes)."""
+    return f"{prefix}_{_base32((now & (1 << 48) - 1) << 80 | int.from_bytes(entropy[:10], 'big'))}"
+
+
+def derived(prefix: str, *parts: str) -> str:
+    """The same id for the same parts: how a repeated create finds what the first one made."""
+    digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()
+    return f"{prefix}_{_base32(int.from_bytes(digest[:16], 'big'))}"

@@ -1,0 +1,129 @@
+"""A job's head as a value, and what a change of it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from interlock.domain import limits
+from interlock.domain.ledger import GENESIS, Fact
+from interlock.domain.lifecycle import HELD, IN_PROGRESS, LEASED
+
+PRIORITIES: Mapping[str, int] = {"low": 10, "normal": 20, "high": 30, "urgent": 40}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """The head of a job. Times are ms since 1970; None where something has not happened or was not asked for.
+
+    ``context``, ``result_ref`` name staged documents by their content hash ("" = the one in BODY).
+    ``later_artifacts`` counts artifacts attached after creation. ``*_hop`` number the timer chains that count.
+    ``stopped_fence`` is the fence that an owner's stop or cancel ended.
+    """
+
+    id: str
+    project: str
+    status: str
+    role: str
+    summary: str
+    priority: int
+    source: str
+    source_label: str
+    created_at: int
+    updated_at: int
+    max_retries: int = limits.DEFAULT_RETRIES
+    retry_count: int = 0
+    lease_seconds: int = limits.DEFAULT_LEASE_SECONDS
+    on_expire: str = "publish"
+    external_id: str | None = None
+    parent: str | None = None
+    requires: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    not_before: int | None = None
+    deadline: int | None = None
+    trace: str | None = None
+    # holding
+    fence: int = 0
+    assignee: str | None = None
+    assignee_label: str | None = None
+    session: str | None = None
+    claim_lease: int | None = None
+    heartbeat_seconds: int | None = None
+    lease_until: int | None = None
+    lease_first: int | None = None
+    claim_key: bytes | None = None
+    stopped_fence: int | None = None
+    # history that the present needs
+    published_at: int | None = None
+    started_at: int | None = None
+    blocked_at: int | None = None
+    unblocked_at: int | None = None
+    completed_at: int | None = None
+    failed_at: int | None = None
+    cancelled_at: int | None = None
+    blocked_reason: str | None = None
+    unblock_reason: str | None = None
+    failure_reason: str | None = None
+    cancel_reason: str | None = None
+    last_failure: Mapping[str, Any] | None = None
+    overdue: int | None = None
+    # documents
+    context: str = ""
+    result: bytes | None = None
+    result_ref: str | None = None
+    artifacts: int = 0
+    later_artifacts: int = 0
+    # chain and timers
+    version: int = 0
+    rev: int = 0
+    digest: str = GENESIS
+    ops: tuple[bytes, ...] = ()
+    lease_hop: int | None = None
+    deadline_hop: int | None = None
+    start_hop: int | None = None
+
+    @property
+    def entity(self) -> str:
+        """How the ledger names the job."""
+        return f"job/{self.id}"
+
+    @property
+    def attempt(self) -> int:
+        """Which try this is, from 1."""
+        return self.retry_count + 1
+
+    def held_by(self, agent: str) -> bool:
+        """Whether this agent holds the job."""
+        return self.status in HELD and self.assignee == agent
+
+    def running_lease(self) -> int:
+        """Seconds that a renewal grants now: the claim's own lease while in progress, else the resume window."""
+        if self.status == IN_PROGRESS and self.claim_lease:
+            return self.claim_lease
+        return self.lease_seconds
+
+    def lapsed(self, now: int, grace: int = limits.SKEW) -> bool:
+        """Whether a lease runs and has been over for more than ``grace`` ms."""
+        return self.status in LEASED and self.lease_until is not None and self.lease_until + grace < now
+
+    def renewal_due(self, now: int) -> bool:
+        """Whether more than a third of the running lease is used up (a renewal is written only then)."""
+        if self.status not in LEASED or self.lease_until is None:
+            return False
+        return self.lease_until - now < self.running_lease() * limits.SECOND * 2 // 3
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a decision does to a head: attributes to set (None removes) and the facts to record.
+
+    ``work`` says that the work itself changed (``rev`` moves): any status but block, unblock and resume, or
+    text, context, artifacts, result.
+    """
+
+    set: Mapping[str, Any]
+    facts: tuple[Fact, ...]
+    work: bool = True
+    remembers: bool = field(default=True)
+    """Whether the call's idempotency digest is kept on the head."""

@@ -1,0 +1,72 @@
+"""Every limit, with its unit. A limit that a caller can meet is named in the error and in docs/limits.md."""
+
+from __future__ import annotations
+
+SECOND = 1_000
+"""Milliseconds; all times inside the bus are integers of milliseconds since 1970."""
+HOUR = 3_600 * SECOND
+DAY = 24 * HOUR
+
+BODY_BYTES = 1_000_000
+JSON_DEPTH = 64
+INTEGER_DIGITS = 1_000
+KEY_CHARACTERS = 255
+
+SUMMARY_CHARACTERS = 200
+LABEL_CHARACTERS = 100
+EXTERNAL_ID_CHARACTERS = 100
+CONSTRAINTS = 50
+CONSTRAINT_CHARACTERS = 1_000
+REASON_CHARACTERS = 2_000
+CAPABILITIES = 50
+CAPABILITY_CHARACTERS = 100
+REQUIRES = 20
+ARTIFACTS = 100
+ARTIFACTS_PER_CALL = 50
+"""A call's artifacts and the head share one transaction of ≤ 100 parts."""
+ARTIFACT_TYPE_CHARACTERS = 100
+URI_CHARACTERS = 2_000
+CHECKSUM_CHARACTERS = 200
+METADATA_BYTES = 4 * 1024
+CONTEXT_BYTES = 256 * 1024
+PARTS_BYTES = 64 * 1024
+"""Constraints, routing and artifacts of a job together."""
+RESULT_BYTES = 64 * 1024
+EVENT_DATA_BYTES = 64 * 1024
+INLINE_BYTES = 256
+"""Event data and results up to this size travel in the head; larger ones are items of their own."""
+BLOB_BYTES = 32 * 1024
+"""Compressed documents above this size are blobs."""
+
+MAX_RETRIES = 20
+DEFAULT_RETRIES = 3
+LEASE_SECONDS = (30, 86_400)
+DEFAULT_LEASE_SECONDS = 1_800
+HEARTBEAT_SECONDS = (1, 28_800)
+BEATS_PER_LEASE = 3
+"""A lease that is kept by heartbeats lasts this many of them (30 s beats: 90 s of silence is stale)."""
+SKEW = 2 * SECOND
+"""How far a lease may be past before anybody else may act on it."""
+LATE = 5 * SECOND
+"""How far a lease must be past before claim-next ends it in passing."""
+TIMER_HOP_SECONDS = 900
+"""The longest delay of a queue message."""
+TIMER_SLACK = 3 * SECOND
+"""A lease timer fires this long after the lease ends, so that it finds it past the skew."""
+
+PROJECT_ROLES = 100
+AGENT_ROLES = 50
+LIVE_TOKENS = 10
+DEAD_TOKENS = 10
+"""Ended tokens that an identity remembers, so that their holders learn why they are refused."""
+PROJECT_PAUSES = 200
+OPERATIONS_REMEMBERED = 8
+PAGE = (1, 100)
+DEFAULT_PAGE = 50
+FEED_PAGE = (1, 1_000)
+DEFAULT_FEED_PAGE = 100
+CLAIMS_PAGE = 100
+MEMORY_OF_CALLS = 7 * DAY
+"""How long a claim-next call with an Idempotency-Key is remembered."""
+COUNTED = 1_000
+"""Counting stops here and says `more`."""
