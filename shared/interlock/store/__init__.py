@@ -1,0 +1,1 @@
+"""Where state lives: three narrow ports (ports.py) and two engines that implement them, ``aws`` and ``embedded``."""

@@ -1,0 +1,147 @@
+"""Every condition of a write, by name, with one line that says when it holds.
+
+A condition is a small tree of tests that each adapter evaluates or compiles; nothing else in the code writes
+condition expressions. A condition names everything the decision relied on; losing one means read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """The attribute is there (``pk`` is there iff the item is)."""
+
+    attribute: str
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """The attribute is not there."""
+
+    attribute: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """The attribute is there, has the value's type and compares so: ``=``, ``<``, ``<=``, ``>``, ``>=``.
+
+    ``<>`` is the opposite of ``=``, as in DynamoDB: it also holds where the attribute is missing or has another
+    type. Numbers, booleans and strings are never equal to each other. Only strings (by their UTF-8 bytes),
+    numbers and bytes have an order; asking for the order of another value is a ValueError.
+    """
+
+    attribute: str
+    operator: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """The attribute is there and equals one of the values."""
+
+    attribute: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """Every test holds."""
+
+    tests: tuple[Test, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """At least one test holds."""
+
+    tests: tuple[Test, ...]
+
+
+Test = Exists | Absent | Compare | OneOf | AllOf | AnyOf
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A named test of the item that a write touches."""
+
+    name: str
+    test: Test
+
+
+def absent() -> Condition:
+    """Holds when the item does not exist."""
+    return Condition("absent", Absent("pk"))
+
+
+def unchanged(version: int) -> Condition:
+    """Holds when the head still has the version that the decision was made on."""
+    return Condition("unchanged", Compare("version", "=", version))
+
+
+def claimable(version: int, role: str) -> Condition:
+    """Holds when the job is still published, for this role, in the version that was judged."""
+    return Condition(
+        "claimable",
+        AllOf(
+            (
+                Compare("status", "=", "published"),
+                Compare("version", "=", version),
+                Compare("role", "=", role),
+            )
+        ),
+    )
+
+
+def held(agent: str, fence: int, version: int, statuses: Sequence[str]) -> Condition:
+    """Holds when the agent holds the job under this fence, in one of the statuses, in the judged version."""
+    return Condition(
+        "held",
+        AllOf((
+            OneOf("status", tuple(statuses)),
+            Compare("assignee", "=", agent),
+            Compare("fence", "=", fence),
+            Compare("version", "=", version),
+        )),
+    )  # fmt: skip
+
+
+def lease_running(agent: str, fence: int) -> Condition:
+    """Holds when the agent's lease on the job is still the one that is to be renewed."""
+    return Condition(
+        "lease_running",
+        AllOf((
+            OneOf("status", ("in_progress", "unblocked")),
+            Compare("assignee", "=", agent),
+            Compare("fence", "=", fence),
+        )),
+    )  # fmt: skip
+
+
+def lease_unrenewed(fence: int, lease_until: int, version: int) -> Condition:
+    """Holds when the lease that was found lapsed has neither been renewed nor ended since."""
+    return Condition(
+        "lease_unrenewed",
+        AllOf((
+            OneOf("status", ("in_progress", "unblocked")),
+            Compare("fence", "=", fence),
+            Compare("lease_until", "=", lease_until),
+            Compare("version", "=", version),
+        )),
+    )  # fmt: skip
+
+
+def timer_hop(attribute: str, hop: int, fence: int | None = None) -> Condition:
+    """Holds when this timer chain is the one that counts: its hop is the next one (and the claim is the same)."""
+    tests: tuple[Test, ...] = (Compare(attribute, "=", hop),)
+    if fence is not None:
+        tests += (Compare("fence", "=", fence),)
+    return Condition("timer_hop", AllOf(tests))
+
+
+def slot_free(holder: str) -> Condition:
+    """Holds when the unique name is free, was ours already, or belonged to the job that has ended (``holder``)."""
+    return Condition("slot_free", AnyOf((Absent("pk"), Compare("job", "=", holder))))
