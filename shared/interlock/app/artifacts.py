@@ -1,0 +1,122 @@
+"""Artifacts by reference: given at creation, attached later, or with the result. They are never removed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from interlock.app import documents, load, repeats, views, write
+from interlock.app.call import Answer, Bus, Call
+from interlock.domain import ids, limits, moves
+from interlock.domain.job import Change, Job
+from interlock.domain.ledger import Fact
+from interlock.domain.lifecycle import ENDED
+from interlock.errors import FieldError, InterlockError
+from interlock.store import conditions, keys
+from interlock.store.ports import Put, Query, TransactionPart
+
+
+def initial(call: Call, job_id: str, given: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The artifacts of creation; their ids are derived, so that a repeat stores the same document."""
+    return [
+        views.artifact(ids.derived("art", job_id, str(number)), artifact, call.actor, call.now)
+        for number, artifact in enumerate(given)
+    ]
+
+
+def later(
+    call: Call, job: Job, given: Sequence[Mapping[str, Any]]
+) -> tuple[list[dict[str, Any]], list[TransactionPart]]:
+    """Artifacts to add to a job, as shown and as parts of the transaction around the head's write."""
+    count = job.artifacts + job.later_artifacts + len(given)
+    if count > limits.ARTIFACTS:
+        raise InterlockError(
+            "limit_reached", f"a job has at most {limits.ARTIFACTS} artifacts; this would be the {count}th"
+        )
+    pk = keys.partition(job.project, "job", job.id)
+    shown, parts = [], []
+    for artifact in given:
+        made = views.artifact(ids.ulid("art", call.now, call.bus.entropy(10)), artifact, call.actor, call.now)
+        key = keys.artifact(pk, made["id"])
+        shown.append(made)
+        parts.append(Put(key, documents.item(call.bus, key, made), conditions.absent()))
+    return shown, list(parts)
+
+
+def fact_data(shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Artifacts as events name them."""
+    return [
+        {"id": made["id"], "type": made["type"], "uri": made["uri"], "checksum": made["checksum"]}
+        for made in shown
+    ]
+
+
+def attach(call: Call) -> Answer:
+    """Attach an artifact: the source while the job has not ended, the holder with its fence, an owner."""
+    bus, actor, fence = call.bus, call.actor, call.body["fence"]
+    assert isinstance(call.target, Job)
+    first = call.target
+    attached: list[dict[str, Any]] = []
+
+    def attempt(job: Job) -> Job:
+        if repeats.is_repeat(call, job.ops):
+            return job
+        _check(call, job, fence)
+        shown, parts = later(call, job, [call.body])
+        facts = (Fact("job.artifact_added", job.status, job.status, {"artifacts": fact_data(shown)}),)
+        change = Change({"later_artifacts": job.later_artifacts + 1}, facts)
+        written = write.change(
+            bus, job, actor, call.now, change, remember=repeats.to_remember(call), parts=parts
+        )
+        attached.extend(shown)
+        return written
+
+    job = write.decide(lambda again: write.reload(bus, first) if again else first, attempt)
+    if attached:
+        return Answer({"artifact": attached[0]}, created=True, version=job.version)
+    same = [
+        a
+        for a in load.later_artifacts(bus, job)
+        if a["type"] == call.body["type"] and a["uri"] == call.body["uri"]
+    ]
+    return Answer({"artifact": same[-1]}, replayed=True, version=job.version)
+
+
+def _check(call: Call, job: Job, fence: int | None) -> None:
+    actor = call.actor
+    if actor.kind == "owner":
+        return
+    if fence is not None:
+        moves.require_claim(job, actor, fence)
+        if job.status in ENDED:
+            raise moves.wrong_state(job, "attach")
+    elif job.held_by(actor.id):
+        raise InterlockError(
+            "invalid", "a holder sends its fence", errors=[FieldError("fence", "is required")]
+        )
+    elif job.source != actor.reference:
+        raise InterlockError(
+            "forbidden", "only the job's source, its holder or an owner may attach artifacts"
+        )
+    elif job.status in ENDED:
+        raise moves.wrong_state(job, "attach")
+
+
+def get(call: Call) -> Answer:
+    """Read one artifact."""
+    bus, job, wanted = call.bus, call.target, call.params["artifact"]
+    assert isinstance(job, Job)
+    for artifact in (*load.work(bus, job)["artifacts"], *load.later_artifacts(bus, job)):
+        if artifact["id"] == wanted:
+            return Answer({"artifact": artifact})
+    raise InterlockError("not_found", "the job has no such artifact")
+
+
+def types(bus: Bus, job: Job) -> set[str]:
+    """The types of all artifacts of a job. Artifacts are never removed, so what was seen stays true."""
+    seen = {str(artifact["type"]) for artifact in load.work(bus, job)["artifacts"]}
+    if job.later_artifacts:
+        pk = keys.partition(job.project, "job", job.id)
+        page = bus.store.table.query(Query(pk, prefix=keys.ARTIFACT_PREFIX))
+        seen |= {str(documents.read(bus, item)["type"]) for item in page.items}
+    return seen

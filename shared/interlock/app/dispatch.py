@@ -1,0 +1,81 @@
+"""The dispatcher: the table's change feed is the only outbox.
+
+It copies the events of changed heads to ledger rows and sends the timers that they arm. It never writes heads.
+A record that it cannot read is parked with its events, so that redrive loses nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from interlock.app import timers
+from interlock.app.call import Bus
+from interlock.domain import outbox
+from interlock.domain.outbox import Timer
+from interlock.store import conditions, items, keys
+from interlock.store.ports import Item, Key, Put
+
+PARKED = "dispatch-dead"
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What one changed head asks for."""
+
+    rows: tuple[Put, ...]
+    timers: tuple[Timer, ...]
+
+
+def effects(new: Item, written_at: int, *, all_timers: bool = False) -> Effects:
+    """Ledger rows of a head's latest events, and the timers that they arm (or all that the head implies)."""
+    events = items.unpack(new["events"])
+    rows = tuple(_row(new["pk"], event, written_at) for event in events)
+    armed = outbox.timers(items.read(new), None if all_timers else [event["type"] for event in events])
+    return Effects(rows, tuple(armed))
+
+
+def _row(pk: str, event: Mapping[str, Any], written_at: int) -> Put:
+    row = items.log_row(pk, event, written_at)
+    return Put(Key(pk, row["sk"]), row, conditions.absent())
+
+
+def carry_out(bus: Bus, wanted: Sequence[Effects]) -> None:
+    """Write the rows (each only where it is absent) and send the timers. Safe to repeat."""
+    rows = [row for effect in wanted for row in effect.rows]
+    if rows:
+        bus.store.table.write_each(rows)
+    timers.send(bus, [timer for effect in wanted for timer in effect.timers])
+
+
+def park(bus: Bus, new: Mapping[str, Any], why: str) -> None:
+    """Set a record aside: keys, version, and its events as they stood in the head."""
+    events = new.get("events")
+    body = {
+        "pk": new.get("pk"),
+        "sk": new.get("sk"),
+        "version": new.get("version"),
+        "events": base64.b64encode(events).decode() if isinstance(events, bytes) else None,
+        "why": why[:200],
+    }
+    bus.store.queues.send(PARKED, [(body, 0)])
+
+
+def redrive(bus: Bus, body: Mapping[str, Any]) -> None:
+    """Handle a parked record again: its own events first, then what the present head implies."""
+    pk, now = body["pk"], bus.clock()
+    if body.get("events"):
+        events = items.unpack(base64.b64decode(body["events"]))
+        bus.store.table.write_each([_row(pk, event, now) for event in events])
+    repair(bus, pk)
+
+
+def repair(bus: Bus, pk: str) -> bool:
+    """Send again everything that an entity's present head implies; False when there is no head."""
+    head = bus.store.table.get(Key(pk, keys.HEAD))
+    if head is None:
+        return False
+    carry_out(bus, [effects(head, bus.clock(), all_timers=True)])
+    return True

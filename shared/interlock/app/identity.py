@@ -1,0 +1,264 @@
+"""Agents and owners: enrol, list, change, retire."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from interlock.app import cursors, repeats, timers, views, write
+from interlock.app.call import Answer, Bus, Call
+from interlock.app.jobs import the_project
+from interlock.domain import ids
+from interlock.domain.identity import INSTALLATION, Agent, Owner, Project, Token, secret_hash, write_token
+from interlock.domain.job import Change
+from interlock.domain.ledger import Fact
+from interlock.errors import FieldError, InterlockError
+from interlock.store import items, keys
+from interlock.store.ports import Key, Query
+
+Person = TypeVar("Person", bound=Agent | Owner)
+
+SHOWN_ONCE = "The token was shown once, by the first call. Rotate it to get another."
+
+
+def new_secret(bus: Bus) -> str:
+    """256 random bits as text."""
+    return base64.urlsafe_b64encode(bus.entropy(32)).decode().rstrip("=")
+
+
+def new_token(
+    bus: Bus, kind: str, scope: str, identity: str, *, name: str = "", now: int, expires_in: int | None = None
+) -> tuple[Token, str]:
+    """A token as it is kept, and its text, which is shown once."""
+    secret = new_secret(bus)
+    token_id = ids.ulid("tok", now, bus.entropy(10))
+    expires_at = now + expires_in * 1_000 if expires_in else 0
+    return Token(token_id, secret_hash(secret), name, now, expires_at), write_token(
+        kind, scope, identity, secret
+    )
+
+
+def scope_of(call: Call) -> str:
+    """The project of the path, or the installation."""
+    return call.project.id if call.project else INSTALLATION
+
+
+def _enrol(
+    call: Call, kind: str, build: Callable[[str, Token], Agent | Owner], data: Mapping[str, Any]
+) -> Answer:
+    """Create an identity with its first token. A repeat answers it without the token."""
+    bus, scope = call.bus, scope_of(call)
+    prefix = "agt" if kind == "agent" else "own"
+    if call.key:
+        identity = ids.derived(prefix, scope, call.key.hex())
+        known = _existing(call, kind, identity)
+        if known:
+            return known
+    else:
+        identity = ids.ulid(prefix, call.now, bus.entropy(10))
+    token, text = new_token(bus, kind, scope, identity, name="first", now=call.now)
+    try:
+        made = write.create(
+            bus,
+            build(identity, token),
+            call.actor,
+            [Fact(f"{kind}.created", data={**data, "token": token.id})],
+        )
+    except write.Lost:
+        twin = _existing(call, kind, identity)
+        if twin is None:
+            raise
+        return twin
+    return Answer({kind: _view(made, call.now), "token": text}, created=True, version=made.version)
+
+
+def _existing(call: Call, kind: str, identity: str) -> Answer | None:
+    item = call.bus.store.table.get(keys.head(scope_of(call), kind, identity))
+    if item is None:
+        return None
+    found = items.read(item)
+    assert isinstance(found, Agent | Owner)
+    if found.request != call.body_hash[:16]:
+        raise InterlockError("idempotency_mismatch")
+    return Answer({kind: _view(found, call.now), "hint": SHOWN_ONCE}, replayed=True, version=found.version)
+
+
+def _view(found: Agent | Owner, now: int) -> dict[str, Any]:
+    return views.agent(found, now) if isinstance(found, Agent) else views.owner(found, now)
+
+
+def require_roles(project: Project, roles: Sequence[str]) -> None:
+    """Raise ``unknown_role`` for the first role that is not live."""
+    for role in roles:
+        if role not in project.roles:
+            there = ", ".join(sorted(project.roles)) or "none yet"
+            raise InterlockError(
+                "unknown_role",
+                f"there is no role {role!r}; roles: {there}",
+                errors=[FieldError("roles", f"unknown role {role!r}")],
+            )
+
+
+def create_agent(call: Call) -> Answer:
+    """Enrol an agent."""
+    body, project = call.body, the_project(call)
+    require_roles(project, body["roles"])
+
+    def build(identity: str, token: Token) -> Agent:
+        return Agent(
+            id=identity,
+            project=project.id,
+            label=body["label"],
+            created_at=call.now,
+            roles=tuple(dict.fromkeys(body["roles"])),
+            capabilities=tuple(dict.fromkeys(body["capabilities"])),
+            tool_family=body["tool_family"],
+            tokens=(token,),
+            request=call.body_hash[:16],
+        )
+
+    return _enrol(call, "agent", build, {"label": body["label"], "roles": list(body["roles"])})
+
+
+def create_owner(call: Call) -> Answer:
+    """Enrol an owner of the project, or of the installation."""
+    body = call.body
+
+    def build(identity: str, token: Token) -> Owner:
+        return Owner(
+            id=identity,
+            scope=scope_of(call),
+            label=body["label"],
+            created_at=call.now,
+            rights=body["rights"],
+            tokens=(token,),
+            request=call.body_hash[:16],
+        )
+
+    return _enrol(call, "owner", build, {"label": body["label"], "rights": body["rights"]})
+
+
+def members(call: Call, scope: str, kind: str) -> tuple[list[dict[str, Any]], str | None]:
+    """(items of one page of all entities of a kind, where to go on)."""
+    position = cursors.read(f"{kind}s", {"scope": scope}, call.query["cursor"])
+    query = Query(keys.members_partition(scope, kind), index=1, after=position, limit=call.query["limit"])
+    page = call.bus.store.table.query(query)
+    wanted = [Key(row["pk"], keys.HEAD) for row in page.items]
+    found = call.bus.store.table.batch_get(wanted)
+    more = page.more and bool(page.items)
+    cursor = cursors.write(f"{kind}s", {"scope": scope}, page.items[-1]["g1sk"]) if more else None
+    return [found[key] for key in wanted if key in found], cursor
+
+
+def list_agents(call: Call) -> Answer:
+    """All agents, retired ones included."""
+    found, cursor = members(call, the_project(call).id, "agent")
+    return Answer(
+        {"items": [views.agent(items.agent(item), call.now) for item in found], "next_cursor": cursor}
+    )
+
+
+def list_owners(call: Call) -> Answer:
+    """All owners, removed ones included."""
+    found, cursor = members(call, scope_of(call), "owner")
+    return Answer(
+        {"items": [views.owner(items.owner(item), call.now) for item in found], "next_cursor": cursor}
+    )
+
+
+def the_agent(call: Call) -> Agent:
+    """The call's agent."""
+    assert isinstance(call.target, Agent)
+    return call.target
+
+
+def get_agent(call: Call) -> Answer:
+    """Read an agent."""
+    found = the_agent(call)
+    return Answer({"agent": views.agent(found, call.now)}, version=found.version)
+
+
+def amend(call: Call, person: Person, decision: Callable[[Person], Change | None]) -> tuple[Person, bool]:
+    """Change an identity; (as written, whether the call was a repeat). A decision of None changes nothing."""
+    repeated = False
+
+    def attempt(head: Person) -> Person:
+        nonlocal repeated
+        if repeats.is_repeat(call, head.ops):
+            repeated = True
+            return head
+        if call.if_match is not None and call.if_match != head.version:
+            raise InterlockError("version_mismatch", f"it is at v{head.version}")
+        change = decision(head)
+        if change is None:
+            return head
+        return write.change(call.bus, head, call.actor, call.now, change, remember=repeats.to_remember(call))
+
+    written = write.decide(lambda again: write.reload(call.bus, person) if again else person, attempt)
+    return written, repeated
+
+
+def require_active(person: Agent | Owner) -> None:
+    """Raise unless the identity is still enrolled."""
+    if person.retired_at:
+        raise InterlockError("wrong_state", "this identity was retired; enrol a new one")
+
+
+def update_agent(call: Call) -> Answer:
+    """Change label, roles or capabilities; binds the agent's next call."""
+    given = {name: call.body[name] for name in call.sent}
+    if "roles" in given:
+        require_roles(the_project(call), given["roles"])
+
+    def decision(agent: Agent) -> Change | None:
+        require_active(agent)
+        new = {
+            name: tuple(dict.fromkeys(value)) if isinstance(value, list) else value
+            for name, value in given.items()
+        }
+        changed = {name: value for name, value in new.items() if value != getattr(agent, name)}
+        if not changed:
+            return None
+        shown = {name: [_plain(getattr(agent, name)), _plain(value)] for name, value in changed.items()}
+        return Change(changed, (Fact("agent.updated", data={"changes": shown}),))
+
+    agent, _ = amend(call, the_agent(call), decision)
+    return Answer({"agent": views.agent(agent, call.now)}, version=agent.version)
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _retirement(kind: str, now: int) -> Callable[[Any], Change | None]:
+    def decision(person: Agent | Owner) -> Change | None:
+        if person.retired_at:
+            return None
+        revoked = tuple(
+            token if token.revoked_at else replace(token, revoked_at=now) for token in person.tokens
+        )
+        name = "agent.retired" if kind == "agent" else "owner.removed"
+        return Change({"retired_at": now, "tokens": revoked}, (Fact(name),))
+
+    return decision
+
+
+def retire_agent(call: Call) -> Answer:
+    """Retire an agent: its tokens end at once, its claims are stopped and their jobs published again.
+
+    A crash between the two is healed by the dispatcher, which asks for the same.
+    """
+    agent, _ = amend(call, the_agent(call), _retirement("agent", call.now))
+    timers.empty_hands(call.bus, agent.project, agent.id)
+    return Answer({"agent": views.agent(agent, call.now)}, version=agent.version)
+
+
+def remove_owner(call: Call) -> Answer:
+    """Remove an owner; the tokens end at once. The last owner of the installation cannot be removed."""
+    assert isinstance(call.target, Owner)
+    if call.target.id == call.actor.id:
+        raise InterlockError("in_use", "an owner cannot remove itself; another owner has to")
+    owner, _ = amend(call, call.target, _retirement("owner", call.now))
+    return Answer({"owner": views.owner(owner, call.now)}, version=owner.version)

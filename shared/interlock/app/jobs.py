@@ -1,0 +1,344 @@
+"""Use cases of a job outside a claim: create, read, edit, record, cancel, retry, stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from interlock.app import documents, external, load, repeats, write
+from interlock.app.artifacts import initial
+from interlock.app.call import Answer, Call
+from interlock.domain import ids, moves
+from interlock.domain.identity import Actor, Project
+from interlock.domain.job import Change, Job
+from interlock.domain.ledger import Fact
+from interlock.domain.lifecycle import HELD, OPEN, PENDING, PUBLISHED
+from interlock.domain.times import rfc3339
+from interlock.errors import FieldError, InterlockError
+from interlock.store import conditions, keys
+from interlock.store.ports import ConditionLost, Key, Put, TransactionPart
+
+
+def the_job(call: Call) -> Job:
+    """The call's job."""
+    assert isinstance(call.target, Job)
+    return call.target
+
+
+def the_project(call: Call) -> Project:
+    """The call's project."""
+    assert call.project is not None
+    return call.project
+
+
+def require_role(project: Project, role: str) -> None:
+    """Raise ``unknown_role``, naming the roles there are, unless the role is live."""
+    if role not in project.roles:
+        there = ", ".join(sorted(project.roles)) or "none yet"
+        raise InterlockError(
+            "unknown_role",
+            f"there is no role {role!r}; roles: {there}",
+            errors=[FieldError("role", "unknown role")],
+        )
+
+
+def create(call: Call) -> Answer:
+    """Publish a job. A repeat with the same Idempotency-Key answers the job as it is now."""
+    bus, body, project = call.bus, call.body, the_project(call)
+    if call.key:
+        job_id = ids.derived("job", project.id, call.key.hex())
+    else:
+        job_id = ids.ulid("job", call.now, bus.entropy(10))
+    require_role(project, body["role"])
+    if body["parent"] and not _parent(call, body["parent"]):
+        raise InterlockError(
+            "unknown_job", f"there is no job {body['parent']}", errors=[FieldError("parent", "unknown job")]
+        )
+    pk = keys.partition(project.id, "job", job_id)
+    _stage_body(call, pk, job_id)
+    if call.key and (known := load.job_head(bus, project.id, job_id)):
+        return load.answer(call, known, replayed=True)
+    job = _new(call, job_id)
+    parts = external.parts(bus, job)
+    staged = external.listing(job)
+    if job.parent:
+        kin = Key(pk, "KIN")
+        row = {
+            "pk": pk,
+            "sk": kin.sk,
+            "g2pk": keys.children_partition(project.id, job.parent),
+            "g2sk": keys.time_sort(job.created_at, job.id),
+        }
+        staged.append(Put(kin, row))
+    if staged:
+        bus.store.table.write_each(staged)
+    data: dict[str, Any] = {"role": job.role, "priority": job.priority, "summary": job.summary}
+    if job.parent:
+        data["parent"] = job.parent
+    if job.status == PENDING:
+        data["not_before"] = rfc3339(job.not_before or 0)
+    try:
+        made = write.create(bus, job, call.actor, [Fact("job.created", None, job.status, data)], parts)
+    except write.Lost:
+        twin = load.job_head(bus, project.id, job_id)
+        if twin is None:
+            external.require_free(bus, job)
+            raise InterlockError(
+                "store_unavailable", "another call changed the same external id; repeat this one"
+            ) from None
+        return load.answer(call, twin, replayed=True)
+    return load.answer(call, made, created=True)
+
+
+def _parent(call: Call, parent: str) -> Job | None:
+    found = load.job_head(call.bus, the_project(call).id, parent)
+    return found if found and load.visible(found, call.actor, the_project(call)) else None
+
+
+def _stage_body(call: Call, pk: str, job_id: str) -> None:
+    """Store what the head will name, once. Raises ``idempotency_mismatch`` when the key had another body."""
+    body = call.body
+    document = {
+        "constraints": body["constraints"],
+        "context": body["context"],
+        "artifacts": initial(call, job_id, body["artifacts"]),
+    }
+    key = Key(pk, keys.BODY)
+    request = call.body_hash[:16]
+    item = {
+        **documents.item(call.bus, key, document),
+        "request": request,
+        "g2pk": keys.jobs_partition(the_project(call).id),
+        "g2sk": keys.time_sort(call.now, job_id),
+    }
+    try:
+        call.bus.store.table.write(Put(key, item, conditions.absent()))
+    except ConditionLost as lost:
+        found = lost.item or call.bus.store.table.get(key) or {}
+        if found.get("request") != request:
+            raise InterlockError("idempotency_mismatch") from None
+
+
+def _new(call: Call, job_id: str) -> Job:
+    """The head as its creation wants it: the request's fields, then the role's and the project's defaults."""
+    body, project, now = call.body, the_project(call), call.now
+    role = project.roles[body["role"]]
+    waits = body["not_before"] is not None and body["not_before"] > now
+    return Job(
+        id=job_id,
+        project=project.id,
+        status=PENDING if waits else PUBLISHED,
+        role=role.key,
+        summary=body["summary"],
+        priority=body["priority"],
+        source=call.actor.reference,
+        source_label=call.actor.label,
+        created_at=now,
+        updated_at=now,
+        published_at=None if waits else now,
+        max_retries=body["max_retries"],
+        lease_seconds=body["lease_seconds"] or role.lease_seconds or project.settings["lease_seconds"],
+        on_expire=body["on_expire"] or role.on_expire or "publish",
+        external_id=body["external_id"],
+        parent=body["parent"],
+        requires=tuple(body["requires"]),
+        capabilities=tuple(body["capabilities"] if "capabilities" in call.sent else role.capabilities),
+        not_before=body["not_before"],
+        deadline=body["deadline"],
+        trace=call.trace,
+        artifacts=len(body["artifacts"]),
+        start_hop=1 if waits else None,
+        deadline_hop=1 if body["deadline"] is not None else None,
+    )
+
+
+def get(call: Call) -> Answer:
+    """Read a whole job."""
+    return load.answer(call, the_job(call))
+
+
+def settle(
+    call: Call,
+    decision: Callable[[Job], Change],
+    *,
+    check: Callable[[Job], None] | None = None,
+    implied: bytes | None = None,
+    parts: Callable[[Job], Sequence[TransactionPart]] = lambda _: (),
+) -> tuple[Job, bool]:
+    """Change the call's job by ``decision``; answers (job as written, whether this was a repeat).
+
+    A repeat is found before anything else is judged; then ``check`` (the claim), then ``decision`` (the status and
+    rules), as the order of checks demands. ``implied`` is the key of a call that repeats itself by its content.
+    ``parts`` answers what joins the head's write in one transaction, asked after ``decision``.
+    """
+    bus, first = call.bus, the_job(call)
+    remember = repeats.to_remember(call)
+    if implied is not None:
+        remember += (repeats.digest(implied, call.body_hash),)
+
+    def attempt(job: Job) -> Job:
+        if repeats.is_repeat(call, job.ops) or (implied is not None and remember[-1] in job.ops):
+            raise _Repeat(job)
+        if check:
+            check(job)
+        change = decision(job)
+        condition = conditions.unchanged(job.version)
+        if job.status in HELD and job.assignee:
+            condition = conditions.held(job.assignee, job.fence, job.version, HELD)
+        return write.change(
+            bus, job, call.actor, call.now, change, condition=condition, remember=remember, parts=parts(job)
+        )
+
+    try:
+        return write.decide(lambda again: write.reload(bus, first) if again else first, attempt), False
+    except _Repeat as repeat:
+        return repeat.job, True
+
+
+class _Repeat(Exception):  # noqa: N818  an outcome, not an error
+    """The head has answered this call already."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        super().__init__()
+
+
+def edit(call: Call) -> Answer:
+    """Change a job that nobody has started. If-Match names the version that the caller read."""
+    bus, project = call.bus, the_project(call)
+    given = {name: call.body[name] for name in call.sent}
+    owner_only = {"role", "max_retries"} & given.keys()
+    if owner_only and call.actor.kind != "owner":
+        raise InterlockError("forbidden", f"only an owner may change {', '.join(sorted(owner_only))}")
+    if "role" in given:
+        require_role(project, given["role"])
+
+    def attempt(job: Job) -> Job:
+        if call.if_match != job.version:
+            raise InterlockError("version_mismatch", f"the job is at v{job.version}")
+        # The owner may move a job to another role, or change its budget, while nobody holds it.
+        movable = job.status in OPEN or (
+            call.actor.kind == "owner" and job.status == "failed" and given.keys() <= {"role", "max_retries"}
+        )
+        if not movable:
+            raise moves.wrong_state(job, "edit")
+        change = _edited(call, job, given)
+        return write.change(bus, job, call.actor, call.now, change) if change else job
+
+    return load.answer(
+        call,
+        write.decide(lambda again: write.reload(bus, the_job(call)) if again else the_job(call), attempt),
+    )
+
+
+def _edited(call: Call, job: Job, given: Mapping[str, Any]) -> Change | None:
+    bus, pk = call.bus, keys.partition(job.project, "job", job.id)
+    attributes: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
+    document_fields = {"constraints", "context"} & given.keys()
+    if document_fields:
+        now_stored = load.work(bus, job)
+        document = {name: given.get(name, now_stored[name]) for name in ("constraints", "context")}
+        name = documents.content_hash(document)
+        bus.store.table.write_each(
+            [Put(keys.context(pk, name), documents.item(bus, keys.context(pk, name), document))]
+        )
+        for field in sorted(document_fields):
+            if given[field] != now_stored[field]:
+                before, after = (documents.content_hash(value) for value in (now_stored[field], given[field]))
+                changes[field] = [f"sha256:{before}", f"sha256:{after}"]
+        attributes["context"] = name
+    for field in ("summary", "priority", "deadline", "role", "max_retries"):
+        if field in given and given[field] != getattr(job, field):
+            attributes[field] = given[field]
+            shown = [getattr(job, field), given[field]]
+            changes[field] = (
+                [None if at is None else rfc3339(at) for at in shown] if field == "deadline" else shown
+            )
+    if "deadline" in changes:
+        attributes |= {"overdue": None, "deadline_hop": 1 if given["deadline"] is not None else None}
+    if not changes:
+        return None
+    return Change(attributes, (Fact("job.updated", job.status, job.status, {"changes": changes}),))
+
+
+def record(call: Call) -> Answer:
+    """Record a custom event on a job that the caller sees; the status does not matter."""
+    fact = Fact(call.body["type"], None, None, call.body["data"] or {})
+    job, repeat = settle(call, lambda _: Change({}, (fact,), work=False))
+    event = None if repeat else {"seq": job.version, "type": fact.type, "digest": job.digest}
+    return Answer(
+        {"event": event, "job": {"id": job.id, "status": job.status, "version": job.version}},
+        not repeat,
+        repeat,
+        job.version,
+    )
+
+
+def cancel(call: Call) -> Answer:
+    """Cancel: the source while nobody holds the job, its holder with the fence, an owner always."""
+    fence = call.body["fence"]
+    actor = call.actor
+
+    def check(job: Job) -> None:
+        if actor.kind == "owner":
+            return
+        if fence is not None:
+            moves.require_claim(job, actor, fence)
+        elif job.source != actor.reference:
+            raise _not_cancellable(job, actor)
+        elif job.status in HELD:
+            raise InterlockError(
+                "not_holder",
+                "the job is held; only its holder (with the fence) or an owner may cancel it now",
+            )
+
+    def decision(job: Job) -> Change:
+        return moves.cancel(job, call.now, call.body["reason"], by_holder=fence is not None)
+
+    job, repeat = settle(call, decision, check=check)
+    return load.answer(call, job, replayed=repeat)
+
+
+def _not_cancellable(job: Job, actor: Actor) -> InterlockError:
+    if job.held_by(actor.id):
+        return InterlockError(
+            "invalid", "a holder sends its fence", errors=[FieldError("fence", "is required")]
+        )
+    return InterlockError("forbidden", "only the job's source, its holder or an owner may cancel it")
+
+
+def retry(call: Call) -> Answer:
+    """Publish a failed job again; may raise the budget."""
+    job, repeat = settle(
+        call,
+        lambda job: moves.retry(job, call.now, call.body["max_retries"]),
+        parts=lambda job: external.parts(call.bus, job),
+    )
+    return load.answer(call, job, replayed=repeat)
+
+
+def stop(call: Call) -> Answer:
+    """Take a held job from its holder."""
+    body, project = call.body, the_project(call)
+    if body["role"]:
+        require_role(project, body["role"])
+
+    def decision(job: Job) -> Change:
+        return moves.stop(job, call.now, body["then"], body["reason"], body["role"])
+
+    job, repeat = settle(call, decision)
+    return load.answer(call, job, replayed=repeat)
+
+
+def renew(call: Call) -> Call:
+    """Any call on a job by its holder renews the lease, when more than a third of it is used up."""
+    job = call.target
+    if not isinstance(job, Job) or not job.held_by(call.actor.id) or not job.renewal_due(call.now):
+        return call
+    until = call.now + job.running_lease() * 1_000
+    written = write.quietly(
+        call.bus, job, {"lease_until": until}, conditions.lease_running(call.actor.id, job.fence)
+    )
+    return replace(call, target=replace(job, lease_until=until)) if written else call

@@ -1,0 +1,120 @@
+"""Reading the ledger: a job's timeline and the project's feed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from interlock.app import cursors, load
+from interlock.app.call import Answer, Bus, Call
+from interlock.app.jobs import the_job, the_project
+from interlock.store import items, keys
+from interlock.store.ports import Item, Key, Query
+
+PATIENCE_SECONDS = 1.0
+"""How long a timeline waits for rows that the dispatcher has still to write."""
+GLANCE_SECONDS = 0.05
+SEEN_BY_AGENTS = ("job.", "custom.", "project.", "role.")
+
+
+def with_data(bus: Bus, found: Iterable[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Events of rows ((pk, event) pairs) with the data that was too large for the row."""
+    rows = list(found)
+    large = {
+        keys.event_data(pk, event["seq"], event["large"]): event for pk, event in rows if "large" in event
+    }
+    stored = bus.store.table.batch_get(list(large)) if large else {}
+    for key, event in large.items():
+        event["data"] = items.unpack(stored[key]["data"])
+        del event["large"]
+    return [event for _, event in rows]
+
+
+def _unpacked(row: Item) -> list[tuple[str, dict[str, Any]]]:
+    return [(row["pk"], event) for event in items.unpack(row["events"])]
+
+
+def timeline(call: Call) -> Answer:
+    """A job's events, oldest first. Rows that the dispatcher has not written yet are waited for, then said missing."""
+    job, bus = the_job(call), call.bus
+    limit = call.query["limit"]
+    position = cursors.read("timeline", {"job": job.id}, call.query["cursor"])
+    after = int(position) if position and position.isdigit() else 0
+    events, version, digest = events_of(bus, keys.partition(job.project, "job", job.id), after, limit)
+    complete = len(events) == min(limit, max(version - after, 0)) and all(
+        event["seq"] == after + 1 + number for number, event in enumerate(events)
+    )
+    last = events[-1]["seq"] if events else after
+    more = len(events) == limit and last < version
+    value: dict[str, Any] = {
+        "items": events,
+        "next_cursor": cursors.write("timeline", {"job": job.id}, str(last)) if more else None,
+        "version": version,
+        "digest": digest,
+    }
+    return Answer(value if complete else {**value, "incomplete": True}, version=version)
+
+
+def events_of(bus: Bus, pk: str, after: int, limit: int) -> tuple[list[dict[str, Any]], int, str]:
+    """(up to ``limit`` events of an entity after a seq, the head's version, its digest).
+
+    The head carries its latest events itself; earlier rows that are missing are waited for a moment.
+    """
+    waited = 0.0
+    while True:
+        head = bus.store.table.get(Key(pk, keys.HEAD)) or {
+            "version": 0,
+            "events": items.pack([]),
+            "digest": b"",
+        }
+        lower, upper = keys.log(pk, after + 1).sk, keys.log(pk, after + limit).sk
+        page = bus.store.table.query(Query(pk, lower=lower, upper=upper, limit=limit))
+        found = {event["seq"]: (pk, event) for row in page.items for pk, event in _unpacked(row)}
+        for event in items.unpack(head["events"]):
+            if after < event["seq"] <= after + limit:
+                found.setdefault(event["seq"], (pk, event))
+        expected = min(limit, max(head["version"] - after, 0))
+        if len(found) >= expected or page.more or waited >= PATIENCE_SECONDS:
+            ordered = [found[seq] for seq in sorted(found)]
+            return with_data(bus, ordered), head["version"], head["digest"].hex()
+        bus.pause(GLANCE_SECONDS)
+        waited += GLANCE_SECONDS
+
+
+def feed(call: Call) -> Answer:
+    """The project's events in the order their rows were written: the last N, or those after a cursor."""
+    bus, project, query = call.bus, the_project(call), call.query
+    partition = keys.feed_partition(project.id)
+    position = cursors.read("feed", {"project": project.id}, query["after"])
+    if query["after"] is None and query["last"] is not None:
+        page = bus.store.table.query(Query(partition, index=2, limit=query["last"], forward=False))
+        rows = page.items[::-1]
+    else:
+        page = bus.store.table.query(Query(partition, index=2, after=position, limit=query["limit"]))
+        rows = page.items
+    events = _seen(call, with_data(bus, [pair for row in rows for pair in _unpacked(row)]))
+    last = rows[-1]["g2sk"] if rows else position or "0"
+    value = {
+        "items": events,
+        "next_cursor": cursors.write("feed", {"project": project.id}, last),
+        "more": page.more and query["last"] is None,
+    }
+    return Answer(value)
+
+
+def _seen(call: Call, events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Owners see all; agents the jobs that they can see, the project and its roles."""
+    actor, project = call.actor, the_project(call)
+    if actor.kind != "agent":
+        return list(events)
+    if not actor.roles:
+        return []
+    open_to = [event for event in events if event["type"].startswith(SEEN_BY_AGENTS)]
+    if project.settings.get("visibility") != "roles":
+        return open_to
+    ids = {event["entity"].partition("/")[2] for event in open_to if event["entity"].startswith("job/")}
+    heads = load.job_heads(call.bus, project.id, sorted(ids))
+    shown = {job_id for job_id, job in heads.items() if load.visible(job, actor, project)}
+    return [
+        e for e in open_to if not e["entity"].startswith("job/") or e["entity"].partition("/")[2] in shown
+    ]

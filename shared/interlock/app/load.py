@@ -1,0 +1,81 @@
+"""Reading jobs: heads, their documents, and what an actor may see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from interlock.app import documents, views
+from interlock.app.call import Answer, Bus, Call
+from interlock.domain.identity import Actor, Project
+from interlock.domain.job import Job
+from interlock.store import items, keys
+from interlock.store.ports import Key, Query
+
+
+def job_head(bus: Bus, project: str, job_id: str) -> Job | None:
+    """A job's head, read consistently."""
+    item = bus.store.table.get(keys.head(project, "job", job_id))
+    return items.job(item) if item else None
+
+
+def job_heads(bus: Bus, project: str, ids: Sequence[str]) -> dict[str, Job]:
+    """The heads that exist among ``ids``."""
+    found = bus.store.table.batch_get([keys.head(project, "job", job_id) for job_id in ids])
+    return {job.id: job for job in (items.job(item) for item in found.values())}
+
+
+def visible(job: Job, actor: Actor, project: Project) -> bool:
+    """Whether the actor may see the job: owners see all of their project, agents by its setting.
+
+    An agent without a live role sees nothing.
+    """
+    if actor.kind != "agent":
+        return True
+    if not actor.roles:
+        return False
+    if project.settings.get("visibility") != "roles":
+        return True
+    return job.role in actor.roles or job.source == actor.reference or job.assignee == actor.id
+
+
+def work(bus: Bus, job: Job) -> dict[str, Any]:
+    """The constraints and context that the head names, and the artifacts of creation."""
+    pk = keys.partition(job.project, "job", job.id)
+    wanted = [Key(pk, keys.BODY), *([keys.context(pk, job.context)] if job.context else [])]
+    found = bus.store.table.batch_get(wanted)
+    body = documents.read(bus, found[wanted[0]])
+    return {**body, **documents.read(bus, found[wanted[1]])} if job.context else dict(body)
+
+
+def later_artifacts(bus: Bus, job: Job) -> list[dict[str, Any]]:
+    """Artifacts attached after creation, oldest first."""
+    if not job.later_artifacts:
+        return []
+    pk = keys.partition(job.project, "job", job.id)
+    page = bus.store.table.query(Query(pk, prefix=keys.ARTIFACT_PREFIX))
+    found = [documents.read(bus, item) for item in page.items]
+    return sorted(found, key=lambda artifact: str(artifact["created_at"]))
+
+
+def result(bus: Bus, job: Job) -> Any:
+    """The result of a completed job, or None."""
+    if job.result is not None:
+        return items.unpack(job.result)
+    if job.result_ref is None:
+        return None
+    item = bus.store.table.get(keys.result(keys.partition(job.project, "job", job.id), job.result_ref))
+    return documents.read(bus, item) if item else None
+
+
+def whole(bus: Bus, job: Job) -> dict[str, Any]:
+    """A job as `GET job` shows it."""
+    shown = work(bus, job)
+    shown["artifacts"] = [*shown["artifacts"], *later_artifacts(bus, job)]
+    shown["result"] = result(bus, job)
+    return views.whole(job, shown)
+
+
+def answer(call: Call, job: Job, *, created: bool = False, replayed: bool = False) -> Answer:
+    """`{job}`: the whole job, built from the head as written."""
+    return Answer({"job": whole(call.bus, job)}, created, replayed, job.version)

@@ -1,0 +1,183 @@
+"""Projects: make, list, change, pause and resume. The project's head is its control item."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from interlock.app import cursors, repeats, views, write
+from interlock.app.call import Answer, Bus, Call
+from interlock.app.jobs import the_project
+from interlock.domain import limits
+from interlock.domain.identity import DEFAULT_SETTINGS, INSTALLATION, Project
+from interlock.domain.job import Change
+from interlock.domain.ledger import Fact
+from interlock.errors import FieldError, InterlockError
+from interlock.store import items, keys
+from interlock.store.ports import Key, Query
+
+
+def amend(call: Call, decision: Callable[[Project], Change | None]) -> tuple[Project, bool]:
+    """Change the call's project; (as written, whether the call was a repeat). A decision of None changes nothing."""
+    repeated = False
+
+    def attempt(head: Project) -> Project:
+        nonlocal repeated
+        if repeats.is_repeat(call, head.ops):
+            repeated = True
+            return head
+        if call.if_match is not None and call.if_match != head.version:
+            raise InterlockError("version_mismatch", f"the project is at v{head.version}")
+        change = decision(head)
+        if change is None:
+            return head
+        return write.change(call.bus, head, call.actor, call.now, change, remember=repeats.to_remember(call))
+
+    project = the_project(call)
+    written = write.decide(lambda again: write.reload(call.bus, project) if again else project, attempt)
+    return written, repeated
+
+
+def create(call: Call) -> Answer:
+    """Make a project, without roles."""
+    body = call.body
+    project = Project(
+        id=body["id"],
+        title=body["title"],
+        created_at=call.now,
+        settings={**DEFAULT_SETTINGS, **(body["settings"] or {})},
+        ops=repeats.to_remember(call),
+    )
+    try:
+        made = write.create(
+            call.bus, project, call.actor, [Fact("project.created", data={"title": body["title"]})]
+        )
+    except write.Lost:
+        item = call.bus.store.table.get(keys.project_head(body["id"]))
+        known = items.project(item) if item else project
+        if repeats.is_repeat(call, known.ops):
+            return Answer({"project": views.project(known)}, replayed=True, version=known.version)
+        raise InterlockError(
+            "already_exists", f"there is a project {body['id']!r}", errors=[FieldError("id", "taken")]
+        ) from None
+    return Answer({"project": views.project(made)}, created=True, version=made.version)
+
+
+def list_all(call: Call) -> Answer:
+    """All projects of the installation."""
+    position = cursors.read("projects", {}, call.query["cursor"])
+    query = Query(
+        keys.members_partition(INSTALLATION, "project"), index=1, after=position, limit=call.query["limit"]
+    )
+    page = call.bus.store.table.query(query)
+    wanted = [Key(row["pk"], keys.HEAD) for row in page.items]
+    found = call.bus.store.table.batch_get(wanted)
+    cursor = cursors.write("projects", {}, page.items[-1]["g1sk"]) if page.more and page.items else None
+    return Answer(
+        {
+            "items": [views.project(items.project(found[key])) for key in wanted if key in found],
+            "next_cursor": cursor,
+        }
+    )
+
+
+def every_project(bus: Bus) -> Iterator[Project]:
+    """All projects' heads."""
+    after: str | None = None
+    while True:
+        page = bus.store.table.query(
+            Query(keys.members_partition(INSTALLATION, "project"), index=1, after=after)
+        )
+        wanted = [Key(row["pk"], keys.HEAD) for row in page.items]
+        for item in bus.store.table.batch_get(wanted).values():
+            yield items.project(item)
+        if not page.more or not page.items:
+            return
+        after = page.items[-1]["g1sk"]
+
+
+def get(call: Call) -> Answer:
+    """Read a project."""
+    project = the_project(call)
+    return Answer({"project": views.project(project)}, version=project.version)
+
+
+def update(call: Call) -> Answer:
+    """Change title and settings; settings that are not sent stay."""
+    given = {name: call.body[name] for name in call.sent}
+
+    def decision(project: Project) -> Change | None:
+        attributes: dict[str, Any] = {}
+        changes: dict[str, Any] = {}
+        if "title" in given and given["title"] != project.title:
+            attributes["title"] = given["title"]
+            changes["title"] = [project.title, given["title"]]
+        new = {
+            name: value
+            for name, value in (given.get("settings") or {}).items()
+            if project.settings.get(name) != value
+        }
+        if new:
+            attributes["settings"] = {**project.settings, **new}
+            changes |= {
+                f"settings.{name}": [project.settings.get(name), value] for name, value in new.items()
+            }
+        return Change(attributes, (Fact("project.updated", data={"changes": changes}),)) if changes else None
+
+    project, _ = amend(call, decision)
+    return Answer({"project": views.project(project)}, version=project.version)
+
+
+def _target(call: Call) -> str:
+    """What a pause names: ``project``, ``role:<key>`` or ``agent:<id>``."""
+    body, project = call.body, the_project(call)
+    if body["project"]:
+        return "project"
+    if body["role"]:
+        if body["role"] not in project.roles:
+            there = ", ".join(sorted(project.roles)) or "none yet"
+            raise InterlockError(
+                "unknown_role",
+                f"there is no role {body['role']!r}; roles: {there}",
+                errors=[FieldError("role", "unknown role")],
+            )
+        return f"role:{body['role']}"
+    if call.bus.store.table.get(keys.head(project.id, "agent", body["agent"])) is None:
+        raise InterlockError(
+            "unknown_agent",
+            f"there is no agent {body['agent']}",
+            errors=[FieldError("agent", "unknown agent")],
+        )
+    return f"agent:{body['agent']}"
+
+
+def pause(call: Call) -> Answer:
+    """Pause claims; binds every claim that starts after the answer. Running work goes on."""
+    target = _target(call)
+
+    def decision(project: Project) -> Change | None:
+        if target in project.pauses:
+            return None
+        if len(project.pauses) >= limits.PROJECT_PAUSES:
+            raise InterlockError("limit_reached", f"a project has at most {limits.PROJECT_PAUSES} pauses")
+        entry = {"since": call.now, "by": call.actor.id, "reason": call.body["reason"]}
+        fact = Fact("project.paused", data={"target": target, "reason": call.body["reason"]})
+        return Change({"pauses": {**project.pauses, target: entry}}, (fact,))
+
+    project, repeated = amend(call, decision)
+    return Answer({"paused": views.pauses(project)}, replayed=repeated, version=project.version)
+
+
+def resume(call: Call) -> Answer:
+    """Let claims go on."""
+    target = _target(call)
+
+    def decision(project: Project) -> Change | None:
+        if target not in project.pauses:
+            return None
+        left = {name: entry for name, entry in project.pauses.items() if name != target}
+        fact = Fact("project.resumed", data={"target": target, "reason": call.body["reason"]})
+        return Change({"pauses": left}, (fact,))
+
+    project, repeated = amend(call, decision)
+    return Answer({"paused": views.pauses(project)}, replayed=repeated, version=project.version)

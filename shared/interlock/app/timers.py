@@ -1,0 +1,177 @@
+"""What the `lease` queue's messages do: end lapsed leases, open due jobs, mark deadlines, empty a retired agent's hands.
+
+A message carries no facts; the head decides. Any number of copies, in any order, at any time, is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from interlock.app import load, write
+from interlock.app.call import Bus
+from interlock.domain import limits, moves
+from interlock.domain.identity import SYSTEM, Project
+from interlock.domain.job import Change, Job
+from interlock.domain.ledger import Fact
+from interlock.domain.lifecycle import ENDED, LEASED, PENDING
+from interlock.domain.outbox import Timer
+from interlock.store import conditions, items, keys
+from interlock.store.ports import Query
+
+QUEUE = "lease"
+
+
+def handle(bus: Bus, body: Mapping[str, Any], receives: int) -> None:
+    """One message. ``receives`` counts its deliveries from 1."""
+    if body["kind"] == "retire":
+        empty_hands(bus, body["project"], body["agent"])
+        return
+    for _ in range(write.TRIES):
+        job = load.job_head(bus, body["project"], body["job"])
+        if job is None or _HANDLERS[body["kind"]](bus, job, body, receives):
+            return
+    raise write.Lost
+
+
+def send(bus: Bus, timers: list[Timer]) -> None:
+    """Put timers on the queue."""
+    now = bus.clock()
+    if timers:
+        bus.store.queues.send(QUEUE, [(timer.body, timer.delay(now)) for timer in timers])
+
+
+def _lease(bus: Bus, job: Job, body: Mapping[str, Any], receives: int) -> bool:
+    if job.fence != body["fence"] or job.status not in LEASED or job.lease_until is None:
+        return True
+    if job.lapsed(bus.clock()):
+        return expire(bus, job, bus.clock()) is not None
+    return _again(bus, job, body, receives, "lease_hop", job.lease_until + limits.TIMER_SLACK, job.fence)
+
+
+def expire(bus: Bus, job: Job, now: int) -> Job | None:
+    """End a lapsed lease on behalf of the bus; None when somebody was faster."""
+    condition = conditions.lease_unrenewed(job.fence, job.lease_until or 0, job.version)
+    try:
+        return write.change(bus, job, SYSTEM, now, moves.lapse(job, now), condition=condition)
+    except write.Lost:
+        return None
+
+
+def _deadline(bus: Bus, job: Job, body: Mapping[str, Any], receives: int) -> bool:
+    if job.deadline is None or job.deadline != body["at"] or job.overdue is not None or job.status in ENDED:
+        return True
+    now = bus.clock()
+    if now < job.deadline:
+        return _again(bus, job, body, receives, "deadline_hop", job.deadline)
+    item = bus.store.table.get(keys.project_head(job.project))
+    cancels = item is not None and bool(items.project(item).settings.get("cancel_overdue"))
+    return _written(bus, job, moves.pass_deadline(job, now, cancels=cancels), now)
+
+
+def _start(bus: Bus, job: Job, body: Mapping[str, Any], receives: int) -> bool:
+    if job.status != PENDING or job.not_before is None or job.not_before != body["at"]:
+        return True
+    now = bus.clock()
+    if now < job.not_before:
+        return _again(bus, job, body, receives, "start_hop", job.not_before)
+    return _written(bus, job, moves.activate(now), now)
+
+
+_HANDLERS = {"lease": _lease, "deadline": _deadline, "start": _start}
+
+
+def _written(bus: Bus, job: Job, change: Change, now: int) -> bool:
+    try:
+        write.change(bus, job, SYSTEM, now, change)
+    except write.Lost:
+        return False
+    return True
+
+
+def _again(
+    bus: Bus,
+    job: Job,
+    body: Mapping[str, Any],
+    receives: int,
+    attribute: str,
+    due: int,
+    fence: int | None = None,
+) -> bool:
+    """Arm the next hop, if this chain is the one that counts.
+
+    Of two chains for one timer only the one that moves the hop lives on. A delivery that moved it and died before
+    it sent the next message comes again (``receives`` > 1) and sends it then.
+    """
+    hop = body["hop"]
+    moved = write.quietly(bus, job, {attribute: hop + 1}, conditions.timer_hop(attribute, hop, fence))
+    if not moved:
+        seen = load.job_head(bus, job.project, job.id)
+        moved = receives > 1 and seen is not None and getattr(seen, attribute) == hop + 1
+    if moved:
+        send(bus, [Timer({**body, "hop": hop + 1}, due)])
+    return True
+
+
+def open_if_due(bus: Bus, project: str, job_id: str, now: int) -> bool:
+    """Publish a pending job whose time has come (for claim-next, when a timer was lost)."""
+    job = load.job_head(bus, project, job_id)
+    due = job is not None and job.status == PENDING and job.not_before is not None and job.not_before <= now
+    return due and job is not None and _written(bus, job, moves.activate(now), now)
+
+
+def empty_hands(bus: Bus, project: str, agent: str) -> int:
+    """Stop every claim of a retired agent with `then: publish`; answers how many."""
+    stopped = 0
+    for job in _held(bus, project, agent):
+        current: Job | None = job
+        while current is not None and current.held_by(agent):
+            now = bus.clock()
+            if _written(bus, current, moves.stop(current, now, "publish", "agent_retired", None), now):
+                stopped += 1
+                break
+            current = load.job_head(bus, project, job.id)
+    return stopped
+
+
+def _held(bus: Bus, project: str, agent: str) -> list[Job]:
+    found: list[Job] = []
+    after: str | None = None
+    while True:
+        page = bus.store.table.query(
+            Query(keys.live_partition(project), index=1, prefix=f"{agent}#" if agent else "", after=after)
+        )
+        ids = [keys.entity_of(row["pk"])[2] for row in page.items]
+        found += load.job_heads(bus, project, ids).values()
+        if not page.more or not page.items:
+            return found
+        after = page.items[-1]["g1sk"]
+
+
+def _note(bus: Bus, project: Project, fact: Fact) -> None:
+    write.decide(
+        lambda again: write.reload(bus, project) if again else project,
+        lambda head: write.change(bus, head, SYSTEM, bus.clock(), Change({}, (fact,))),
+    )
+
+
+def bus_resumed(bus: Bus, gap: int) -> int:
+    """The laptop slept (or the bus was down) for ``gap`` ms: move every live lease by that much and a beat.
+
+    No attempt is counted. Projects that had live leases record `project.bus_resumed`. Answers how many leases moved.
+    """
+    from interlock.app.projects import every_project
+
+    moved = 0
+    for project in every_project(bus):
+        shift, here = gap + 10 * limits.SECOND, 0
+        for job in _held(bus, project.id, ""):
+            if job.status in LEASED and job.lease_until is not None and job.assignee:
+                later = {"lease_until": job.lease_until + shift}
+                here += write.quietly(bus, job, later, conditions.lease_running(job.assignee, job.fence))
+        if here:
+            moved += here
+            data = {"gap_seconds": gap // limits.SECOND, "leases": here}
+            fact = Fact("project.bus_resumed", None, None, data)
+            _note(bus, project, fact)
+    return moved

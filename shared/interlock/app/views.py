@@ -1,0 +1,210 @@
+"""The only builder of answers: values as JSON. Times as RFC 3339, durations in whole seconds beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from interlock.domain import limits
+from interlock.domain.claim import Reason
+from interlock.domain.identity import Actor, Agent, Owner, Project, Role, Token
+from interlock.domain.job import Job
+from interlock.domain.lifecycle import LEASED
+from interlock.domain.times import rfc3339
+
+
+def moment(at: int | None) -> str | None:
+    """A time, or None."""
+    return None if at is None or at == 0 else rfc3339(at)
+
+
+def _source(reference: str) -> str:
+    return reference.partition(":")[2]
+
+
+def summary(job: Job) -> dict[str, Any]:
+    """A job in a list."""
+    return {
+        "id": job.id,
+        "external_id": job.external_id,
+        "summary": job.summary,
+        "status": job.status,
+        "role": job.role,
+        "priority": job.priority,
+        "parent": job.parent,
+        "source": _source(job.source),
+        "source_label": job.source_label,
+        "assignee": job.assignee,
+        "assignee_label": job.assignee_label,
+        "attempt": job.attempt,
+        "retry_count": job.retry_count,
+        "max_retries": job.max_retries,
+        "created_at": moment(job.created_at),
+        "updated_at": moment(job.updated_at),
+        "published_at": moment(job.published_at),
+        "not_before": moment(job.not_before),
+        "deadline": moment(job.deadline),
+        "overdue": job.overdue is not None,
+        "fence": job.fence,
+        "version": job.version,
+        "digest": job.digest,
+    }
+
+
+def whole(job: Job, documents: Mapping[str, Any]) -> dict[str, Any]:
+    """A job with everything: ``documents`` holds constraints, context, artifacts and result."""
+    failure = dict(job.last_failure) if job.last_failure else None
+    if failure:
+        failure["at"] = moment(failure["at"])
+    return {
+        **summary(job),
+        "constraints": documents["constraints"],
+        "context": documents["context"],
+        "artifacts": documents["artifacts"],
+        "result": documents["result"],
+        "requires": list(job.requires),
+        "capabilities": list(job.capabilities),
+        "lease_seconds": job.lease_seconds,
+        "on_expire": job.on_expire,
+        "session": job.session,
+        "lease_expires_at": moment(job.lease_until) if job.status in LEASED else None,
+        "started_at": moment(job.started_at),
+        "blocked_at": moment(job.blocked_at),
+        "unblocked_at": moment(job.unblocked_at),
+        "completed_at": moment(job.completed_at),
+        "failed_at": moment(job.failed_at),
+        "cancelled_at": moment(job.cancelled_at),
+        "blocked_reason": job.blocked_reason,
+        "unblock_reason": job.unblock_reason,
+        "failure_reason": job.failure_reason,
+        "cancel_reason": job.cancel_reason,
+        "last_failure": failure,
+        "traceparent": job.trace,
+        "rev": job.rev,
+    }
+
+
+def claim(job: Job, now: int) -> dict[str, Any]:
+    """The lease that the caller holds: the fence that every write needs, and how long it lasts."""
+    until = job.lease_until
+    return {
+        "fence": job.fence,
+        "expires_at": moment(until),
+        "expires_in": None if until is None else max(0, (until - now) // limits.SECOND),
+        "lease_seconds": job.running_lease(),
+        **({"heartbeat_seconds": job.heartbeat_seconds} if job.heartbeat_seconds else {}),
+        **({"session": job.session} if job.session else {}),
+    }
+
+
+def held(job: Job, now: int) -> dict[str, Any]:
+    """A claim in `me` and heartbeat answers."""
+    return {"job": job.id, "summary": job.summary, "role": job.role, "status": job.status, **claim(job, now)}
+
+
+def reason(found: Reason) -> dict[str, Any]:
+    """One reason of an explanation."""
+    return {
+        "code": found.code,
+        "detail": found.detail,
+        **({"until": moment(found.until)} if found.until else {}),
+    }
+
+
+def actor(who: Actor) -> dict[str, Any]:
+    """The caller."""
+    shown: dict[str, Any] = {"kind": who.kind, "id": who.id, "label": who.label}
+    return {**shown, "rights": who.rights, "scope": who.scope} if who.kind == "owner" else shown
+
+
+def role(found: Role) -> dict[str, Any]:
+    """A role."""
+    return {
+        "key": found.key,
+        "label": found.label,
+        "lease_seconds": found.lease_seconds,
+        "on_expire": found.on_expire,
+        "capabilities": list(found.capabilities),
+        "created_at": moment(found.created_at),
+    }
+
+
+def pauses(project: Project) -> list[dict[str, Any]]:
+    """What is paused, since when and why."""
+    return [
+        {"target": target, "since": moment(pause["since"]), "by": pause["by"], "reason": pause.get("reason")}
+        for target, pause in project.pauses.items()
+    ]
+
+
+def project(found: Project) -> dict[str, Any]:
+    """A project."""
+    return {
+        "id": found.id,
+        "title": found.title,
+        "settings": dict(found.settings),
+        "roles": sorted(found.roles),
+        "paused": pauses(found),
+        "created_at": moment(found.created_at),
+        "version": found.version,
+        "digest": found.digest,
+    }
+
+
+def _tokens(tokens: Sequence[Token], now: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": token.id,
+            "name": token.name or None,
+            "created_at": moment(token.created_at),
+            "expires_at": moment(token.expires_at),
+            "revoked_at": moment(token.revoked_at),
+            "live": token.live(now),
+        }
+        for token in tokens
+    ]
+
+
+def agent(found: Agent, now: int) -> dict[str, Any]:
+    """An agent; never a secret."""
+    return {
+        "id": found.id,
+        "label": found.label,
+        "roles": list(found.roles),
+        "capabilities": list(found.capabilities),
+        "tool_family": found.tool_family,
+        "created_at": moment(found.created_at),
+        "retired_at": moment(found.retired_at),
+        "tokens": _tokens(found.tokens, now),
+        "version": found.version,
+        "digest": found.digest,
+    }
+
+
+def owner(found: Owner, now: int) -> dict[str, Any]:
+    """An owner; never a secret."""
+    return {
+        "id": found.id,
+        "label": found.label,
+        "rights": found.rights,
+        "scope": found.scope,
+        "created_at": moment(found.created_at),
+        "removed_at": moment(found.retired_at),
+        "tokens": _tokens(found.tokens, now),
+        "version": found.version,
+        "digest": found.digest,
+    }
+
+
+def artifact(artifact_id: str, given: Mapping[str, Any], who: Actor, now: int) -> dict[str, Any]:
+    """An artifact by reference, as it is stored and shown."""
+    return {
+        "id": artifact_id,
+        "type": given["type"],
+        "uri": given["uri"],
+        "checksum": given.get("checksum"),
+        "metadata": given.get("metadata"),
+        "state": "referenced",
+        "author": who.as_event(),
+        "created_at": rfc3339(now),
+    }
