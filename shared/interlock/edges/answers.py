@@ -1,0 +1,171 @@
+"""Schemas of answers, for OpenAPI. Values are built by app/views.py; a test validates real answers against these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interlock.domain.lifecycle import STATUSES
+
+Schema = dict[str, Any]
+
+TEXT: Schema = {"type": "string"}
+NUMBER: Schema = {"type": "integer"}
+FLAG: Schema = {"type": "boolean"}
+TIME: Schema = {"type": "string", "format": "date-time"}
+ANY: Schema = {}
+FREE: Schema = {"type": "object", "additionalProperties": True}
+
+
+def _maybe(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _list(schema: Schema) -> Schema:
+    return {"type": "array", "items": schema}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _object(required: Schema, optional: Schema | None = None) -> Schema:
+    return {
+        "type": "object",
+        "properties": {**required, **(optional or {})},
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+_SUMMARY: Schema = {
+    "id": TEXT, "external_id": _maybe(TEXT), "summary": TEXT, "status": {"type": "string", "enum": list(STATUSES)},
+    "role": TEXT, "priority": NUMBER, "parent": _maybe(TEXT), "source": TEXT, "source_label": TEXT,
+    "assignee": _maybe(TEXT), "assignee_label": _maybe(TEXT), "attempt": NUMBER, "retry_count": NUMBER, "max_retries": NUMBER,
+    "created_at": TIME, "updated_at": TIME, "published_at": _maybe(TIME), "not_before": _maybe(TIME), "deadline": _maybe(TIME),
+    "overdue": FLAG, "fence": NUMBER, "version": NUMBER, "digest": TEXT,
+}  # fmt: skip
+_JOB: Schema = {
+    **_SUMMARY,
+    "constraints": _list(TEXT), "context": FREE, "artifacts": _list(_ref("ArtifactShown")), "result": _maybe(_ref("ResultShown")),
+    "requires": _list(TEXT), "capabilities": _list(TEXT), "lease_seconds": NUMBER, "on_expire": TEXT, "session": _maybe(TEXT),
+    "lease_expires_at": _maybe(TIME), "started_at": _maybe(TIME), "blocked_at": _maybe(TIME), "unblocked_at": _maybe(TIME),
+    "completed_at": _maybe(TIME), "failed_at": _maybe(TIME), "cancelled_at": _maybe(TIME),
+    "blocked_reason": _maybe(TEXT), "unblock_reason": _maybe(TEXT), "failure_reason": _maybe(TEXT), "cancel_reason": _maybe(TEXT),
+    "last_failure": _maybe(_object({"attempt": NUMBER, "at": TIME, "reason": TEXT, "by": TEXT})),
+    "traceparent": _maybe(TEXT), "rev": NUMBER,
+}  # fmt: skip
+_LEASE: Schema = {
+    "fence": NUMBER,
+    "expires_at": _maybe(TIME),
+    "expires_in": _maybe(NUMBER),
+    "lease_seconds": NUMBER,
+}
+_LEASE_MORE: Schema = {"heartbeat_seconds": NUMBER, "session": TEXT}
+_CURSOR: Schema = {"next_cursor": _maybe(TEXT)}
+
+
+def _page(name: str) -> Schema:
+    return _object({"items": _list(_ref(name)), **_CURSOR})
+
+
+def schemas() -> dict[str, Schema]:
+    """Every schema of an answer, by the name that the operations table uses."""
+    job, claim = {"job": _ref("Job")}, {"claim": _maybe(_ref("Lease"))}
+    return {
+        "Actor": _object({"kind": TEXT, "id": TEXT, "label": TEXT}, {"rights": TEXT, "scope": TEXT, "via": TEXT}),
+        "Job": _object(_JOB),
+        "JobSummary": _object(_SUMMARY),
+        "JobAnswer": _object(job),
+        "JobPage": _page("JobSummary"),
+        "Lease": _object(_LEASE, _LEASE_MORE),
+        "ClaimAnswer": _object(
+            {"job": _maybe(_ref("Job")), **claim},
+            {"notices": _list(_ref("Notice")), "poll_after_ms": NUMBER, "skipped": {"type": "object", "additionalProperties": NUMBER}},
+        ),
+        "Notice": _object({"code": TEXT, "detail": TEXT}, {"job": TEXT, "reason": _maybe(TEXT)}),
+        "HeartbeatClaim": _object(
+            {"job": TEXT, "fence": _maybe(NUMBER), "expires_in": _maybe(NUMBER)},
+            {"status": TEXT, "stop": _object({"code": TEXT, "detail": TEXT})},
+        ),
+        "HeartbeatAnswer": _object({"claims": _list(_ref("HeartbeatClaim")), "notices": _list(_ref("Notice")), **_CURSOR}),
+        "ResultShown": _object({"summary": _maybe(TEXT), "data": ANY, "artifacts": _list(TEXT)}),
+        "ArtifactShown": _object({
+            "id": TEXT, "type": TEXT, "uri": TEXT, "checksum": _maybe(TEXT), "metadata": _maybe(FREE), "state": TEXT,
+            "author": _ref("Actor"), "created_at": TIME,
+        }),
+        "ArtifactAnswer": _object({"artifact": _ref("ArtifactShown")}),
+        "Event": _object({
+            "seq": NUMBER, "at": TIME, "type": TEXT, "entity": TEXT, "actor": _ref("Actor"), "from": _maybe(TEXT),
+            "to": _maybe(TEXT), "data": FREE, "prev": TEXT, "digest": TEXT,
+        }),
+        "EventAnswer": _object({
+            "event": _maybe(_object({"seq": NUMBER, "type": TEXT, "digest": TEXT})),
+            "job": _object({"id": TEXT, "status": TEXT, "version": NUMBER}),
+        }),
+        "Timeline": _object({"items": _list(_ref("Event")), **_CURSOR, "version": NUMBER, "digest": TEXT}, {"incomplete": FLAG}),
+        "Feed": _object({"items": _list(_ref("Event")), "next_cursor": TEXT, "more": FLAG}),
+        "Explanation": _object({
+            "claimable": FLAG, "as": _maybe(TEXT), "reasons": _list(_object({"code": TEXT, "detail": TEXT}, {"until": TIME})),
+        }),
+        "RoleShown": _object({
+            "key": TEXT, "label": TEXT, "lease_seconds": _maybe(NUMBER), "on_expire": _maybe(TEXT), "capabilities": _list(TEXT),
+            "created_at": TIME,
+        }),
+        "RoleAnswer": _object({"role": _ref("RoleShown")}),
+        "RolePage": _page("RoleShown"),
+        "TokenShown": _object({
+            "id": TEXT, "name": _maybe(TEXT), "created_at": TIME, "expires_at": _maybe(TIME), "revoked_at": _maybe(TIME), "live": FLAG,
+        }),
+        "AgentShown": _object({
+            "id": TEXT, "label": TEXT, "roles": _list(TEXT), "capabilities": _list(TEXT), "tool_family": _maybe(TEXT), "created_at": TIME,
+            "retired_at": _maybe(TIME), "tokens": _list(_ref("TokenShown")), "version": NUMBER, "digest": TEXT,
+        }),
+        "AgentAnswer": _object({"agent": _ref("AgentShown")}),
+        "AgentCreated": _object({"agent": _ref("AgentShown")}, {"token": TEXT, "hint": TEXT}),
+        "AgentPage": _page("AgentShown"),
+        "OwnerShown": _object({
+            "id": TEXT, "label": TEXT, "rights": TEXT, "scope": TEXT, "created_at": TIME, "removed_at": _maybe(TIME),
+            "tokens": _list(_ref("TokenShown")), "version": NUMBER, "digest": TEXT,
+        }),
+        "OwnerAnswer": _object({"owner": _ref("OwnerShown")}),
+        "OwnerCreated": _object({"owner": _ref("OwnerShown")}, {"token": TEXT, "hint": TEXT}),
+        "OwnerPage": _page("OwnerShown"),
+        "TokenCreated": _object({"id": _maybe(TEXT)}, {"token": TEXT, "hint": TEXT}),
+        "TokenRevoked": _object({"id": TEXT, "revoked": FLAG}),
+        "PauseShown": _object({"target": TEXT, "since": TIME, "by": TEXT, "reason": _maybe(TEXT)}),
+        "Paused": _object({"paused": _list(_ref("PauseShown"))}),
+        "ProjectShown": _object({
+            "id": TEXT, "title": TEXT, "settings": FREE, "roles": _list(TEXT), "paused": _list(_ref("PauseShown")), "created_at": TIME,
+            "version": NUMBER, "digest": TEXT,
+        }),
+        "ProjectAnswer": _object({"project": _ref("ProjectShown")}),
+        "ProjectPage": _page("ProjectShown"),
+        "HeldClaim": _object({"job": TEXT, "summary": TEXT, "role": TEXT, "status": TEXT, **_LEASE}, _LEASE_MORE),
+        "Me": _object({
+            "actor": _ref("Actor"), "roles": _list(TEXT), "capabilities": _list(TEXT), "project": TEXT, "claims": _list(_ref("HeldClaim")),
+            "notices": _list(_ref("Notice")), **_CURSOR,
+        }),
+        "Counted": _object({"count": NUMBER, "more": FLAG}, {"oldest_age_seconds": _maybe(NUMBER)}),
+        "Stats": _object({
+            "stats": _object({
+                "published": {"type": "object", "additionalProperties": _ref("Counted")}, "pending": _ref("Counted"),
+                "in_progress": _ref("Counted"), "blocked": _ref("Counted"), "unblocked": _ref("Counted"), "failed": _ref("Counted"),
+            }),
+            "counted_up_to": NUMBER,
+        }),
+        "Repaired": _object({"repaired": TEXT}),
+        "DeadLetters": _object({"queues": {"type": "object", "additionalProperties": NUMBER}, "total": NUMBER}),
+        "Redriven": _object({"queue": TEXT, "redriven": NUMBER, "failed": NUMBER}),
+        "Health": _object({"status": TEXT, "version": TEXT}),
+        "Document": FREE,
+        "Problem": {
+            "type": "object",
+            "description": "An error, after RFC 9457. `code` is stable; further members give facts of the case.",
+            "properties": {
+                "type": TEXT, "title": TEXT, "status": NUMBER, "code": TEXT, "detail": TEXT, "hint": TEXT, "retryable": FLAG,
+                "errors": _list(_object({"path": TEXT, "message": TEXT})), "request_id": TEXT,
+            },
+            "required": ["type", "title", "status", "code", "detail", "hint", "retryable", "errors", "request_id"],
+            "additionalProperties": True,
+        },
+    }  # fmt: skip

@@ -1,0 +1,140 @@
+"""Who calls and on what: one consistent read loads credential, project and object; then existence, then rights."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from interlock.app import load
+from interlock.app.call import Bus
+from interlock.domain import access
+from interlock.domain.identity import (
+    INSTALLATION,
+    Actor,
+    Agent,
+    Credential,
+    Owner,
+    Project,
+    judge_token,
+    read_token,
+)
+from interlock.domain.job import Job
+from interlock.edges.operations import Operation
+from interlock.errors import InterlockError
+from interlock.store import items, keys
+from interlock.store.ports import Item, Key
+
+_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,79}")
+_OBJECTS = ("job", "agent", "owner")
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """A caller that was let in: who it is, its project, and the object of the path."""
+
+    actor: Actor
+    project: Project | None
+    target: Job | Agent | Owner | None
+
+
+def _unauthorised(code: str, base: str, detail: str = "") -> InterlockError:
+    challenge = f'Bearer resource_metadata="{base}/.well-known/oauth-protected-resource"'
+    if code != "token_missing":
+        challenge += ', error="invalid_token"'
+    return InterlockError(code, detail, headers={"WWW-Authenticate": challenge})
+
+
+def credential_of(header: str | None, base: str) -> Credential:
+    """The credential of an Authorization header."""
+    if not header:
+        raise _unauthorised("token_missing", base)
+    scheme, _, text = header.strip().partition(" ")
+    found = read_token(text.strip()) if scheme.lower() == "bearer" else None
+    if found is None:
+        raise _unauthorised(
+            "token_invalid", base, "the Authorization header does not carry an Interlock token"
+        )
+    return found
+
+
+def admit(
+    bus: Bus, operation: Operation, params: Mapping[str, str], header: str | None, base: str, now: int
+) -> Admission:
+    """Authenticate, find project and object, check the right. Raises 401, 404, 403, in this order."""
+    credential = credential_of(header, base)
+    identity = keys.head(credential.scope, credential.kind, credential.identity)
+    path_project = params.get("project")
+    sound = all(_ID.fullmatch(value) for value in params.values())
+    scope = path_project or INSTALLATION
+    control = keys.project_head(path_project) if path_project and sound else None
+    object_key = _object_key(scope, params) if sound else None
+    found = bus.store.table.batch_get([key for key in (identity, control, object_key) if key is not None])
+    person = _authenticated(found.get(identity), credential, base, now)
+    project = items.project(found[control]) if control and control in found else None
+    foreign = path_project is not None and credential.scope not in (path_project, INSTALLATION)
+    if not sound or foreign or (path_project is not None and project is None):
+        raise InterlockError("not_found")
+    actor = _actor(person, project)
+    target = _target(found, object_key)
+    if object_key is not None and (target is None or not _sees(actor, project, target)):
+        raise InterlockError("not_found")
+    _check_right(operation, actor, target)
+    return Admission(actor, project, target)
+
+
+def _object_key(scope: str, params: Mapping[str, str]) -> Key | None:
+    for kind in _OBJECTS:
+        if kind in params:
+            return keys.head(scope, kind, params[kind])
+    return None
+
+
+def _target(found: Mapping[Key, Item], key: Key | None) -> Job | Agent | Owner | None:
+    if key is None or key not in found:
+        return None
+    head = items.read(found[key])
+    return None if isinstance(head, Project) else head
+
+
+def _authenticated(item: Item | None, credential: Credential, base: str, now: int) -> Agent | Owner:
+    if item is None:
+        raise _unauthorised("token_invalid", base)
+    person = items.read(item)
+    assert isinstance(person, Agent | Owner)
+    refused = judge_token(person.tokens, credential, now)
+    if refused:
+        raise _unauthorised(refused, base)
+    return person
+
+
+def _actor(person: Agent | Owner, project: Project | None) -> Actor:
+    if isinstance(person, Owner):
+        return Actor("owner", person.id, person.label, person.scope, person.rights)
+    live = tuple(role for role in person.roles if project is not None and role in project.roles)
+    return Actor(
+        "agent", person.id, person.label, person.project, roles=live, capabilities=person.capabilities
+    )
+
+
+def _sees(actor: Actor, project: Project | None, target: Job | Agent | Owner) -> bool:
+    if isinstance(target, Job):
+        return project is not None and load.visible(target, actor, project)
+    return actor.kind == "owner" or target.id == actor.id
+
+
+def _check_right(
+    operation: Operation, actor: Actor, target: Job | Agent | Owner | None
+) -> None:
+    held = access.relations(actor.kind, actor.rights, actor.scope, live_role=bool(actor.roles))
+    if target is not None and target.id == actor.id:
+        held |= {"self"}
+    if isinstance(target, Job) and target.source == actor.reference:
+        held |= {"source"}
+    if not access.allowed(operation.name, held, actor.kind):
+        needed = " or ".join(right.replace("_", " ") for right in access.RIGHTS[operation.name])
+        raise InterlockError(
+            "forbidden",
+            f"{operation.name} is for: {needed}",
+            extra={"needs": list(access.RIGHTS[operation.name])},
+        )

@@ -1,0 +1,251 @@
+"""HTTP: an API Gateway event in, an answer out; one pipeline for every operation.
+
+Order of checks: size and syntax, credential, project and object, right, fields; then the use case: replay by
+key, fence, status, rules.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import importlib
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+from pydantic import ValidationError
+
+from interlock.app import write
+from interlock.app.call import Answer, Call
+from interlock.app.jobs import renew
+from interlock.domain import access, limits
+from interlock.domain.identity import Actor
+from interlock.edges import auth, jsonio, models, problems, runtime, telemetry
+from interlock.edges.operations import OPERATIONS, Operation
+from interlock.errors import FieldError, InterlockError, StoreError
+
+Event = Mapping[str, Any]
+Handler = Callable[[Event, Any], dict[str, Any]]
+
+_NOBODY = Actor("anonymous", "", "")
+_TRACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_ETAG = re.compile(r'(?:W/)?"v(\d{1,15})"')
+_KEY = re.compile(rf"[\x20-\x7e]{{1,{limits.KEY_CHARACTERS}}}")
+_LISTS = frozenset({"status", "role"})
+
+
+def handler_for(name: str) -> Handler:
+    """The Lambda handler of an operation."""
+    operation = OPERATIONS[name]
+    module, _, function = operation.use_case.partition(":")
+    area = "interlock.edges" if module == "openapi" else "interlock.app"
+    use_case: Callable[[Call], Answer] = getattr(importlib.import_module(f"{area}.{module}"), function)
+    body_model = getattr(models, operation.body) if operation.body else None
+    query_model = getattr(models, operation.query) if operation.query else None
+
+    def handler(event: Event, _context: Any) -> dict[str, Any]:
+        def answer(request: _Request) -> dict[str, Any]:
+            call = _call(request, operation, body_model, query_model)
+            return _answer(use_case(renew(call) if operation.renews else call), request)
+
+        return _served(event, operation.name, answer)
+
+    return handler
+
+
+def not_found_handler(event: Event, _context: Any) -> dict[str, Any]:
+    """The $default route: 405 with Allow where the path is known, else 404."""
+
+    def answer(request: _Request) -> dict[str, Any]:
+        methods = sorted({row.method for row in OPERATIONS.values() if _fits(row.path, request.path)})
+        if methods:
+            raise InterlockError(
+                "method_not_allowed",
+                f"allowed here: {', '.join(methods)}",
+                headers={"Allow": ", ".join(methods)},
+            )
+        raise InterlockError("not_found", "there is no such path", hint="GET /openapi.json lists every path.")
+
+    return _served(event, "system.not_found", answer)
+
+
+def _fits(template: str, path: str) -> bool:
+    ours, theirs = template.split("/"), path.split("/")
+    return len(ours) == len(theirs) and all(
+        o == t or (o.startswith("{") and t) for o, t in zip(ours, theirs, strict=True)
+    )
+
+
+class _Request:
+    """What the pipeline needs of an event."""
+
+    def __init__(self, event: Event) -> None:
+        context = event.get("requestContext") or {}
+        self.event = event
+        self.id = str(context.get("requestId") or "-")
+        self.path = str(event.get("rawPath") or "/")
+        self.headers: dict[str, str] = {
+            str(k).lower(): str(v) for k, v in (event.get("headers") or {}).items()
+        }
+        self.base = f"{self.headers.get('x-forwarded-proto', 'https')}://{context.get('domainName') or self.headers.get('host', '')}"
+        self.params: dict[str, str] = dict(event.get("pathParameters") or {})
+        self.actor = _NOBODY
+
+    def body(self) -> bytes:
+        raw = self.event.get("body") or ""
+        if self.event.get("isBase64Encoded"):
+            try:
+                data = base64.b64decode(raw, validate=True)
+            except (binascii.Error, ValueError):
+                raise InterlockError("malformed_request", "the body is not base64") from None
+        else:
+            # a lone surrogate in the event becomes bytes that the reader then refuses
+            data = str(raw).encode("utf-8", "surrogatepass")
+        if len(data) > limits.BODY_BYTES:
+            raise models.too_large("the body", limits.BODY_BYTES)
+        return data
+
+
+def _served(event: Event, name: str, answer: Callable[[_Request], dict[str, Any]]) -> dict[str, Any]:
+    """Run an answer; whatever happens, one well-formed response and one log line."""
+    started = time.perf_counter()
+    request = _Request(event)
+    try:
+        response = answer(request)
+    except InterlockError as error:
+        response = problems.problem_response(error, request.id)
+    except write.Lost:
+        response = problems.problem_response(
+            StoreError("throttled", "many callers change this object at once"), request.id
+        )
+    except Exception as error:  # noqa: BLE001  the last line of defence: a problem document, never a trace
+        telemetry.failure(name, request.id, error)
+        response = problems.problem_response(InterlockError("internal"), request.id)
+    telemetry.request(
+        name, event, response, request.actor, request.id, (time.perf_counter() - started) * 1_000
+    )
+    return response
+
+
+def _call(request: _Request, operation: Operation, body_model: Any, query_model: Any) -> Call:
+    bus = runtime.bus()
+    now = bus.clock()
+    raw = _read_body(request, operation)
+    key_header, if_match = _key_header(request, operation), _if_match(request)
+    if access.RIGHTS[operation.name] == ("anyone",):
+        return Call(bus, operation.name, _NOBODY, now, params=request.params)
+    admitted = auth.admit(
+        bus, operation, request.params, request.headers.get("authorization"), request.base, now
+    )
+    request.actor = admitted.actor
+    body, sent = _fields(body_model, raw)
+    query = _query(query_model, request)
+    if operation.edit and if_match is None:
+        raise InterlockError("if_match_required")
+    trace = request.headers.get("traceparent")
+    return Call(
+        bus,
+        operation.name,
+        admitted.actor,
+        now,
+        project=admitted.project,
+        target=admitted.target,
+        params=request.params,
+        query=query,
+        body=body,
+        sent=sent,
+        key=_call_key(operation, admitted, request, key_header),
+        body_hash=jsonio.digest(raw),
+        if_match=if_match,
+        trace=trace if trace and _TRACE.fullmatch(trace) else None,
+    )
+
+
+def _read_body(request: _Request, operation: Operation) -> Any:
+    """The parsed body; an operation whose fields are all optional takes an empty one as `{}`."""
+    data = request.body()
+    if not operation.body:
+        return {}
+    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if data and kind not in ("application/json", "application/merge-patch+json"):
+        raise InterlockError("unsupported_media_type", f"the body is {kind or 'of no type'}")
+    return jsonio.read(data) if data.strip() else {}
+
+
+def _key_header(request: _Request, operation: Operation) -> str | None:
+    key = request.headers.get("idempotency-key")
+    if key is None or operation.method != "POST":
+        return None
+    if not _KEY.fullmatch(key):
+        raise InterlockError(
+            "malformed_request", f"Idempotency-Key is 1–{limits.KEY_CHARACTERS} printable ASCII characters"
+        )
+    return key
+
+
+def _call_key(
+    operation: Operation, admitted: auth.Admission, request: _Request, key: str | None
+) -> bytes | None:
+    if key is None:
+        return None
+    objects = "\0".join(f"{name}={request.params[name]}" for name in sorted(request.params))
+    return jsonio.digest([admitted.actor.reference, operation.name, objects, key])
+
+
+def _if_match(request: _Request) -> int | None:
+    header = request.headers.get("if-match")
+    if header is None:
+        return None
+    match = _ETAG.fullmatch(header.strip())
+    if match is None:
+        raise InterlockError("malformed_request", 'If-Match is an ETag of this API, for example "v3"')
+    return int(match[1])
+
+
+def _fields(model: Any, raw: Any) -> tuple[dict[str, Any], frozenset[str]]:
+    if model is None:
+        return {}, frozenset()
+    if not isinstance(raw, dict):
+        raise InterlockError(
+            "invalid", "the body must be a JSON object", errors=[FieldError("", "must be a JSON object")]
+        )
+    try:
+        value = model.model_validate({jsonio.clean(name): field for name, field in raw.items()})
+    except ValidationError as failed:
+        raise problems.from_validation(failed) from None
+    return value.model_dump(), frozenset(value.model_fields_set)
+
+
+def _query(model: Any, request: _Request) -> dict[str, Any]:
+    text = str(request.event.get("rawQueryString") or "")
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=200)
+    except ValueError:
+        raise InterlockError("malformed_request", "the query string cannot be read") from None
+    given: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in _LISTS and model is models.JobQuery:
+            given.setdefault(name, []).append(value)
+        elif name in given:
+            raise InterlockError("invalid", errors=[FieldError(jsonio.clean(name), "is given twice")])
+        else:
+            given[name] = value
+    try:
+        return dict((model or models.Model).model_validate(given).model_dump())
+    except ValidationError as failed:
+        raise problems.from_validation(failed) from None
+
+
+def _answer(answer: Answer, request: _Request) -> dict[str, Any]:
+    headers = {"content-type": "application/json", "cache-control": "no-store", "x-request-id": request.id}
+    if answer.version is not None:
+        headers["etag"] = f'"v{answer.version}"'
+    if answer.replayed:
+        headers["idempotency-replayed"] = "true"
+    return {
+        "statusCode": 201 if answer.created else 200,
+        "headers": headers,
+        "body": jsonio.write(answer.value),
+    }
