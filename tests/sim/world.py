@@ -94,7 +94,11 @@ class World:
             "rawQueryString": query if isinstance(query, str) else urlencode(query or {}, doseq=True),
             "headers": sent,
             "pathParameters": params,
-            "requestContext": {"http": {"method": method, "path": path}, "requestId": "test", "domainName": "bus.test"},
+            "requestContext": {
+                "http": {"method": method, "path": path},
+                "requestId": "test",
+                "domainName": "bus.test",
+            },
             "body": text.decode("latin-1") if isinstance(text, bytes) else text,
             "isBase64Encoded": False,
         }
@@ -122,7 +126,9 @@ class World:
         """A published job; its id."""
         token = fields.pop("token", "agent")
         key = fields.pop("key", None)
-        return self.ok("POST", "P/jobs", {"summary": "work", "role": "developer", **fields}, token=token, key=key)["job"]["id"]
+        return self.ok(
+            "POST", "P/jobs", {"summary": "work", "role": "developer", **fields}, token=token, key=key
+        )["job"]["id"]
 
     def claim(self, job: str, token: str = "agent", **body: Any) -> int:
         """Claim; the fence."""

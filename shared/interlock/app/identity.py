@@ -29,15 +29,21 @@ def new_secret(bus: Bus) -> str:
 
 
 def new_token(
-    bus: Bus, kind: str, scope: str, identity: str, *, name: str = "", now: int, expires_in: int | None = None
+    bus: Bus,
+    kind: str,
+    scope: str,
+    identity: str,
+    *,
+    now: int,
+    name: str = "",
+    expires_in: int | None = None,
+    token_id: str | None = None,
 ) -> tuple[Token, str]:
     """A token as it is kept, and its text, which is shown once."""
     secret = new_secret(bus)
-    token_id = ids.ulid("tok", now, bus.entropy(10))
     expires_at = now + expires_in * 1_000 if expires_in else 0
-    return Token(token_id, secret_hash(secret), name, now, expires_at), write_token(
-        kind, scope, identity, secret
-    )
+    made = Token(token_id or ids.ulid("tok", now, bus.entropy(10)), secret_hash(secret), name, now, expires_at)
+    return made, write_token(kind, scope, identity, secret)
 
 
 def scope_of(call: Call) -> str:

@@ -10,7 +10,7 @@ from interlock.app.call import Answer, Bus, Call
 from interlock.domain.identity import Actor, Project
 from interlock.domain.job import Job
 from interlock.store import items, keys
-from interlock.store.ports import Key, Query
+from interlock.store.ports import Item, Key, Query
 
 
 def job_head(bus: Bus, project: str, job_id: str) -> Job | None:
@@ -42,10 +42,18 @@ def visible(job: Job, actor: Actor, project: Project) -> bool:
 def work(bus: Bus, job: Job) -> dict[str, Any]:
     """The constraints and context that the head names, and the artifacts of creation."""
     pk = keys.partition(job.project, "job", job.id)
-    wanted = [Key(pk, keys.BODY), *([keys.context(pk, job.context)] if job.context else [])]
-    found = bus.store.table.batch_get(wanted)
-    body = documents.read(bus, found[wanted[0]])
-    return {**body, **documents.read(bus, found[wanted[1]])} if job.context else dict(body)
+    body, *edited = _immutable(bus, [Key(pk, keys.BODY), *([keys.context(pk, job.context)] if job.context else [])])
+    document = dict(documents.read(bus, body))
+    return {**document, **documents.read(bus, edited[0])} if edited else document
+
+
+def _immutable(bus: Bus, wanted: Sequence[Key]) -> list[Item]:
+    """Items that were written before a head named them and never change: the cheap read is right once it finds them."""
+    found = bus.store.table.batch_get(wanted, consistent=False)
+    missing = [key for key in wanted if key not in found]
+    if missing:
+        found |= bus.store.table.batch_get(missing)
+    return [found[key] for key in wanted]
 
 
 def later_artifacts(bus: Bus, job: Job) -> list[dict[str, Any]]:

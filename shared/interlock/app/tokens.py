@@ -7,7 +7,7 @@ from typing import Any
 
 from interlock.app.call import Answer, Call
 from interlock.app.identity import SHOWN_ONCE, amend, new_token, require_active
-from interlock.domain import limits
+from interlock.domain import ids, limits
 from interlock.domain.identity import Agent, Owner, Token, live_tokens, remembered
 from interlock.domain.job import Change
 from interlock.domain.ledger import Fact
@@ -27,14 +27,17 @@ def _issue(call: Call, replaces: str | None) -> Answer:
     person = _person(call)
     kind, scope = _kind(person)
     body = call.body
+    # derived where a key is sent, so that a repeat can name the token that the first call made
+    token_id = ids.derived("tok", person.id, call.key.hex()) if call.key else None
     made, text = new_token(
         call.bus,
         kind,
         scope,
         person.id,
-        name=body.get("name") or "",
         now=call.now,
+        name=body.get("name") or "",
         expires_in=body.get("expires_in"),
+        token_id=token_id,
     )
 
     def decision(head: Any) -> Change:
@@ -58,10 +61,8 @@ def _issue(call: Call, replaces: str | None) -> Answer:
 
     head, repeated = amend(call, person, decision)
     if repeated:
-        return Answer({"id": None, "hint": SHOWN_ONCE}, replayed=True, version=head.version)
-    kept = _find(head.tokens, made.id)
-    shown = {"id": kept.id, "token": text}
-    return Answer(shown, created=True, version=head.version)
+        return Answer({"id": made.id, "hint": SHOWN_ONCE}, replayed=True, version=head.version)
+    return Answer({"id": made.id, "token": text}, created=True, version=head.version)
 
 
 def _find(tokens: tuple[Token, ...], token_id: str) -> Token:

@@ -19,6 +19,9 @@ GENESIS = "0" * 64
 """``prev`` of an entity's first event."""
 
 
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
     """What happened, before it is numbered: the event's type, statuses (for jobs) and data."""
@@ -40,7 +43,7 @@ class Sealed:
 
 def canonical(value: Any) -> bytes:
     """Canonical JSON: sorted keys, no spaces, ASCII escapes."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+    return _canonical(value).encode("ascii")
 
 
 def digest_of(event: Mapping[str, Any]) -> str:

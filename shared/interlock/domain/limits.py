@@ -11,9 +11,18 @@ BODY_BYTES = 1_000_000
 JSON_DEPTH = 64
 INTEGER_DIGITS = 1_000
 KEY_CHARACTERS = 255
+QUERY_PARAMETERS = 200
+CURSOR_CHARACTERS = 500
+ERRORS_NAMED = 100
+"""Wrong fields that one answer names; the rest is counted."""
+QUOTED_CHARACTERS = 200
+"""How much of a caller's own text an error repeats."""
 
 SUMMARY_CHARACTERS = 200
 LABEL_CHARACTERS = 100
+ROLE_CHARACTERS = 40
+"""Of role keys and project ids."""
+ID_CHARACTERS = 80
 EXTERNAL_ID_CHARACTERS = 100
 CONSTRAINTS = 50
 CONSTRAINT_CHARACTERS = 1_000
@@ -59,7 +68,11 @@ AGENT_ROLES = 50
 LIVE_TOKENS = 10
 DEAD_TOKENS = 10
 """Ended tokens that an identity remembers, so that their holders learn why they are refused."""
+TOKEN_SECONDS = (1, 10 * 365 * 86_400)
+GRACE_SECONDS = (0, 30 * 86_400)
 PROJECT_PAUSES = 200
+CONTROL_BYTES = 64 * 1024
+"""A project's roles and pauses together: they sit in one item, which every claim reads."""
 OPERATIONS_REMEMBERED = 8
 PAGE = (1, 100)
 DEFAULT_PAGE = 50
@@ -70,3 +83,5 @@ MEMORY_OF_CALLS = 7 * DAY
 """How long a claim-next call with an Idempotency-Key is remembered."""
 COUNTED = 1_000
 """Counting stops here and says `more`."""
+LARGE_EVENTS_PAGE = 20
+"""Events with data above INLINE_BYTES that one page shows, so that an answer stays below what Lambda may send."""

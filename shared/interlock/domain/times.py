@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
+_FORM = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
 def rfc3339(at: int) -> str:
@@ -14,11 +17,10 @@ def rfc3339(at: int) -> str:
 
 
 def parse_rfc3339(text: str) -> int:
-    """Milliseconds since 1970, finer digits dropped. ValueError without an offset, or outside 1970–9999."""
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError("a time needs an offset, for example Z")
-    at = (moment - _EPOCH) // timedelta(milliseconds=1)
-    if at < 0:
-        raise ValueError("a time before 1970")
+    """Milliseconds since 1970, finer digits dropped. ValueError in any other form, or outside 1970–9999."""
+    if not _FORM.fullmatch(text):
+        raise ValueError("not a date, a time of day with seconds and an offset, for example Z")
+    at = (datetime.fromisoformat(text.upper()) - _EPOCH) // timedelta(milliseconds=1)
+    if not 0 <= at <= _LATEST:
+        raise ValueError("a time before 1970 or after 9999")
     return at

@@ -130,7 +130,7 @@ def schemas() -> dict[str, Schema]:
         "OwnerAnswer": _object({"owner": _ref("OwnerShown")}),
         "OwnerCreated": _object({"owner": _ref("OwnerShown")}, {"token": TEXT, "hint": TEXT}),
         "OwnerPage": _page("OwnerShown"),
-        "TokenCreated": _object({"id": _maybe(TEXT)}, {"token": TEXT, "hint": TEXT}),
+        "TokenCreated": _object({"id": TEXT}, {"token": TEXT, "hint": TEXT}),
         "TokenRevoked": _object({"id": TEXT, "revoked": FLAG}),
         "PauseShown": _object({"target": TEXT, "since": TIME, "by": TEXT, "reason": _maybe(TEXT)}),
         "Paused": _object({"paused": _list(_ref("PauseShown"))}),

@@ -170,7 +170,7 @@ def _read_body(request: _Request, operation: Operation) -> Any:
         return {}
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if data and kind not in ("application/json", "application/merge-patch+json"):
-        raise InterlockError("unsupported_media_type", f"the body is {kind or 'of no type'}")
+        raise InterlockError("unsupported_media_type", f"the body is {jsonio.quoted(kind) or 'of no type'}")
     return jsonio.read(data) if data.strip() else {}
 
 
@@ -221,7 +221,7 @@ def _fields(model: Any, raw: Any) -> tuple[dict[str, Any], frozenset[str]]:
 def _query(model: Any, request: _Request) -> dict[str, Any]:
     text = str(request.event.get("rawQueryString") or "")
     try:
-        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=200)
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=limits.QUERY_PARAMETERS)
     except ValueError:
         raise InterlockError("malformed_request", "the query string cannot be read") from None
     given: dict[str, Any] = {}
@@ -229,7 +229,7 @@ def _query(model: Any, request: _Request) -> dict[str, Any]:
         if name in _LISTS and model is models.JobQuery:
             given.setdefault(name, []).append(value)
         elif name in given:
-            raise InterlockError("invalid", errors=[FieldError(jsonio.clean(name), "is given twice")])
+            raise InterlockError("invalid", errors=[FieldError(jsonio.quoted(name), "is given twice")])
         else:
             given[name] = value
     try:

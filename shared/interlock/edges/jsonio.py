@@ -18,8 +18,10 @@ from interlock.domain import limits
 from interlock.domain.ledger import canonical
 from interlock.errors import InterlockError
 
-_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_BRACKETS = re.compile(r"[\[{\]}]")
+_ascii = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+_compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+# A whole string (or what is left of the text when it does not end), or one bracket: one pass, whatever is sent.
+_TOKENS = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[{\]}]', re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -48,8 +50,9 @@ def _check_depth(text: str) -> None:
     if text.count("[") + text.count("{") <= limits.JSON_DEPTH:
         return
     depth = 0
-    for bracket in _BRACKETS.findall(_STRINGS.sub("", text)):
-        depth += 1 if bracket in "[{" else -1
+    for token in _TOKENS.finditer(text):
+        first = token[0][0]
+        depth += 1 if first in "[{" else -1 if first in "]}" else 0
         if depth > limits.JSON_DEPTH:
             raise _too_deep()
 
@@ -60,7 +63,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for name, _ in pairs:
             if name in seen:
-                raise InterlockError("duplicate_key", f"key {json.dumps(name)} appears twice")
+                raise InterlockError("duplicate_key", f"key {json.dumps(quoted(name))} appears twice")
             seen.add(name)
     return found
 
@@ -89,7 +92,7 @@ _DECODER = json.JSONDecoder(
 
 def write(value: Any) -> str:
     """JSON text in ASCII: lone surrogates and every other character survive any transport."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return _ascii(value)
 
 
 def digest(value: Any) -> bytes:
@@ -99,8 +102,7 @@ def digest(value: Any) -> bytes:
 
 def size(value: Any) -> int:
     """Bytes of the value as compact UTF-8 JSON, the measure of every size limit."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    return len(text.encode("utf-8", "surrogatepass"))
+    return len(_compact(value).encode("utf-8", "surrogatepass"))
 
 
 def clean(text: str) -> str:
@@ -108,6 +110,12 @@ def clean(text: str) -> str:
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
+def quoted(text: str) -> str:
+    """A caller's own text as an error repeats it: readable and not longer than needed."""
+    cut = text if len(text) <= limits.QUOTED_CHARACTERS else text[: limits.QUOTED_CHARACTERS] + "…"
+    return clean(cut)
+
+
 def pointer(parts: Iterable[object]) -> str:
-    """A path into a document, parts joined by ``/``."""
-    return "/".join(str(part) for part in parts)
+    """A path into a document: a JSON Pointer without the leading slash."""
+    return "/".join(str(part).replace("~", "~0").replace("/", "~1") for part in parts)

@@ -140,8 +140,8 @@ def _unreserved(names: frozenset[str]) -> Any:
     return AfterValidator(check)
 
 
-Id = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[a-z0-9_-]+$")]
-Key = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+Id = Annotated[str, Field(min_length=1, max_length=limits.ID_CHARACTERS, pattern=r"^[a-z0-9_-]+$")]
+Key = Annotated[str, Field(max_length=limits.ROLE_CHARACTERS, pattern=r"^[a-z][a-z0-9_-]*$")]
 RoleKey = Annotated[Key, _unreserved(RESERVED_ROLES)]
 ProjectId = Annotated[Key, _unreserved(RESERVED_PROJECTS)]
 Label = Annotated[str, Text(limits.LABEL_CHARACTERS)]
@@ -418,13 +418,13 @@ class TokenCreate(Model):
     """A further token; without `expires_in` (seconds) it lasts until it is revoked."""
 
     name: Label | None = None
-    expires_in: Annotated[int, Field(ge=1, le=10 * 365 * 86_400)] | None = None
+    expires_in: Annotated[int, Field(ge=limits.TOKEN_SECONDS[0], le=limits.TOKEN_SECONDS[1])] | None = None
 
 
 class TokenRotate(Model):
     """How long (seconds) the old token still works."""
 
-    grace_seconds: Annotated[int, Field(ge=0, le=30 * 86_400)] = 3_600
+    grace_seconds: Annotated[int, Field(ge=limits.GRACE_SECONDS[0], le=limits.GRACE_SECONDS[1])] = 3_600
 
 
 class Settings(Model):
@@ -468,7 +468,9 @@ class Pause(Model):
 class Repair(Model):
     """The entity, as the ledger names it: `job/<id>`, `agent/<id>`, `owner/<id>`, `project/<id>`."""
 
-    entity: Annotated[str, Field(pattern=r"^(job|agent|owner|project)/[a-z0-9_-]{1,80}$")]
+    entity: Annotated[
+        str, Field(pattern=rf"^(job|agent|owner|project)/[a-z0-9_-]{{1,{limits.ID_CHARACTERS}}}$")
+    ]
 
 
 class Redrive(Model):
@@ -482,7 +484,7 @@ class Redrive(Model):
 Status = Annotated[str, AfterValidator(_a_status), WithJsonSchema({"type": "string", "enum": list(STATUSES)})]
 Count = Annotated[int, BeforeValidator(_digits), Field(ge=limits.PAGE[0], le=limits.PAGE[1])]
 FeedCount = Annotated[int, BeforeValidator(_digits), Field(ge=limits.FEED_PAGE[0], le=limits.FEED_PAGE[1])]
-Cursor = Annotated[str, Field(min_length=1, max_length=500)]
+Cursor = Annotated[str, Field(min_length=1, max_length=limits.CURSOR_CHARACTERS)]
 
 
 class PageQuery(Model):

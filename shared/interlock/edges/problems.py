@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from interlock.domain import limits
 from interlock.edges import jsonio
 from interlock.errors import FieldError, InterlockError
 
@@ -38,20 +39,26 @@ def problem_response(error: InterlockError, request_id: str) -> dict[str, Any]:
 
 
 def from_validation(failed: ValidationError) -> InterlockError:
-    """Field errors of a model: ``unknown_field`` when only unknown fields are wrong, else ``invalid``."""
+    """Field errors of a model: ``unknown_field`` when only unknown fields are wrong, else ``invalid``.
+
+    The answer stays small whatever was sent: it names the first wrong fields and counts the others.
+    """
     found = failed.errors(include_url=False, include_context=False, include_input=False)
     errors = []
-    for item in found:
+    for item in found[: limits.ERRORS_NAMED]:
         message = (
             "is not a known field"
             if item["type"] == "extra_forbidden"
             else _message(item["type"], item["msg"])
         )
-        errors.append(FieldError(jsonio.clean(jsonio.pointer(item["loc"])), message))
+        errors.append(FieldError(jsonio.quoted(jsonio.pointer(item["loc"])), message))
     only_unknown = all(item["type"] == "extra_forbidden" for item in found)
     names = ", ".join(sorted({error.path or "the body" for error in errors})[:10])
+    rest = len(found) - len(errors)
     return InterlockError(
-        "unknown_field" if only_unknown else "invalid", f"not acceptable: {names}", errors=errors
+        "unknown_field" if only_unknown else "invalid",
+        f"not acceptable: {names}" + (f"; and {rest} more" if rest else ""),
+        errors=errors,
     )
 
 

@@ -9,6 +9,8 @@ import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from interlock.domain.identity import Agent, Owner, Project, Role, Token
@@ -33,9 +35,12 @@ _DICTIONARY = (
 )
 
 
+_compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
 def pack(value: Any) -> bytes:
     """JSON text, compressed; keeps key order, lone surrogates and big integers."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    text = _compact(value).encode("utf-8", "surrogatepass")
     packer = zlib.compressobj(level=6 if len(text) < 4096 else 1, zdict=_DICTIONARY)
     return packer.compress(text) + packer.flush()
 
@@ -68,10 +73,16 @@ def _decode(name: str, value: Any) -> Any:
     if name == "tokens":
         return tuple(Token(**token) for token in value)
     if name == "roles" and isinstance(value, bytes):
-        return {key: _role(key, role) for key, role in unpack(value).items()}
+        return _roles(value)
     if name in _PACKED:
         return unpack(value)
     return tuple(value) if isinstance(value, list) else value
+
+
+@lru_cache(maxsize=64)
+def _roles(packed: bytes) -> Mapping[str, Role]:
+    """A project's roles. Every call reads them and they seldom change; nobody changes the mapping."""
+    return MappingProxyType({key: _role(key, role) for key, role in unpack(packed).items()})
 
 
 def _token_item(token: Token) -> Item:

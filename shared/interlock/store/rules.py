@@ -18,6 +18,8 @@ MAX_TRANSACTION = 4 * 1024 * 1024
 MAX_DELAY = 900
 MAX_BATCH = 10
 """Messages of one receive."""
+MAX_RECEIVES = 5
+"""Deliveries of a message before it goes to its queue's dead letters."""
 
 _NUMBER_BOUND = 10**38
 _KEY_LIMITS = (("pk", MAX_PK), ("sk", MAX_SK))
