@@ -1,0 +1,36 @@
+"""Clients of the AWS services, made on first use: importing an adapter imports neither boto3 nor botocore.
+
+Endpoint, region and credentials come from the environment (``AWS_ENDPOINT_URL`` leads to any other
+implementation). botocore alone is loaded, without boto3's resources: a Lambda function starts sooner.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+CONNECT_TIMEOUT = 2
+READ_TIMEOUT = 5
+"""Seconds; a call is tried ``ATTEMPTS`` times before the store counts as unavailable."""
+ATTEMPTS = 4
+CONNECTIONS = 32
+
+
+@functools.cache
+def client(service: str) -> Any:
+    """The process's client of a service. ``client.cache_clear()`` forgets them all when the environment changed."""
+    import botocore.session
+    from botocore.config import Config
+
+    return botocore.session.Session().create_client(
+        service,
+        config=Config(
+            connect_timeout=CONNECT_TIMEOUT,
+            read_timeout=READ_TIMEOUT,
+            retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+            max_pool_connections=CONNECTIONS,
+            parameter_validation=False,  # requests are made by this package only, from checked values
+            account_id_endpoint_mode="disabled",  # other implementations do not know these host names
+            tcp_keepalive=True,
+        ),
+    )
