@@ -1,0 +1,1 @@
+"""Edges: parse, authenticate, call one use case, map errors; nothing else."""
