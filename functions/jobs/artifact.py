@@ -1,0 +1,5 @@
+"""GET /v1/projects/{project}/jobs/{job}/artifacts/{artifact}: read one artifact."""
+
+from interlock.edges.http import handler_for
+
+handler = handler_for("jobs.artifact")

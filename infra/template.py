@@ -1,0 +1,141 @@
+"""Makes the part of template.yaml that follows from the operations table: one function per operation.
+
+``uv run python -m infra.template`` says whether template.yaml is current (exit code 1 when it is not);
+``--write`` brings it up to date. The rest of template.yaml, the roles among it, is written by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+
+from interlock.edges.operations import OPERATIONS, Operation
+
+TEMPLATE = Path(__file__).parent.parent / "template.yaml"
+BEGIN = "  # >>> "
+END = "  # <<< "
+
+ROLES: Mapping[str, str] = {
+    # Areas, and operations that differ from their area.
+    "jobs": "JobMoverRole",
+    "jobs.create": "JobCreatorRole",
+    "jobs.retry": "JobReviverRole",
+    "jobs.edit": "JobWriterRole",
+    "jobs.attach": "JobWriterRole",
+    "jobs.list": "ReaderRole",
+    "jobs.get": "RenewingReaderRole",
+    "jobs.timeline": "RenewingReaderRole",
+    "jobs.explain": "RenewingReaderRole",
+    "jobs.artifact": "RenewingReaderRole",
+    "claims": "JobMoverRole",
+    "claims.next": "ClaimNextRole",
+    "claims.restart": "JobReviverRole",
+    "claims.complete": "JobWriterRole",
+    "claims.heartbeat": "RenewingReaderRole",
+    "ledger": "ReaderRole",
+    "roles": "ProjectRole",
+    "roles.list": "ReaderRole",
+    "agents": "AgentRole",
+    "agents.list": "ReaderRole",
+    "agents.get": "ReaderRole",
+    "agents.delete": "RetireAgentRole",
+    "owners": "OwnerRole",
+    "owners.list": "ReaderRole",
+    "installation": "OwnerRole",
+    "installation.owner_list": "ReaderRole",
+    "projects": "ProjectRole",
+    "projects.list": "ReaderRole",
+    "projects.get": "ReaderRole",
+    "system.me": "ReaderRole",
+    "system.stats": "ReaderRole",
+    "system.repair": "RepairRole",
+    "system.dead_letters": "DeadLettersRole",
+    "system.redrive": "RedriveRole",
+    "system.health": "HealthRole",
+    "system.openapi": "OpenRole",
+}
+"""The role of an operation's function: least privilege is decided here and in the roles of template.yaml."""
+
+_TABLE = {"INTERLOCK_TABLE": "Table"}
+_BUCKET = {"INTERLOCK_BUCKET": "Payloads"}
+_LEASE = {"INTERLOCK_QUEUE_LEASE": "Lease"}
+_DEAD = {"INTERLOCK_QUEUE_LEASE_DEAD": "LeaseDead", "INTERLOCK_QUEUE_DISPATCH_DEAD": "DispatchDead"}
+
+ENVIRONMENT: Mapping[str, Mapping[str, str]] = {
+    "OpenRole": {},
+    "HealthRole": _TABLE,
+    "ReaderRole": _TABLE,
+    "RenewingReaderRole": _TABLE | _BUCKET,
+    "JobMoverRole": _TABLE | _BUCKET,
+    "JobWriterRole": _TABLE | _BUCKET,
+    "JobCreatorRole": _TABLE | _BUCKET,
+    "JobReviverRole": _TABLE | _BUCKET,
+    "ClaimNextRole": _TABLE | _BUCKET,
+    "AgentRole": _TABLE,
+    "RetireAgentRole": _TABLE,
+    "OwnerRole": _TABLE,
+    "ProjectRole": _TABLE,
+    "RepairRole": _TABLE | _LEASE,
+    "DeadLettersRole": _TABLE | _DEAD,
+    "RedriveRole": _TABLE | _LEASE | _DEAD,
+}
+"""What the functions of a role are told: nothing that the role may not use."""
+
+
+def logical_id(operation: str) -> str:
+    """The name of an operation's function in the template: ``jobs.create`` is ``JobsCreate``."""
+    return "".join(part.capitalize() for part in operation.replace(".", "_").split("_"))
+
+
+def role_of(operation: str) -> str:
+    """The role of an operation's function."""
+    return ROLES.get(operation) or ROLES[operation.partition(".")[0]]
+
+
+def function(operation: Operation) -> str:
+    """One function as a resource of the template."""
+    role = role_of(operation.name)
+    variables = ", ".join(f"{name}: !Ref {resource}" for name, resource in ENVIRONMENT[role].items())
+    environment = f"      Environment: {{Variables: {{{variables}}}}}\n" if variables else ""
+    route = f'ApiId: !Ref Api, Method: {operation.method}, Path: "{operation.path}"'
+    return (
+        f"  {logical_id(operation.name)}:\n"
+        "    Type: AWS::Serverless::Function\n"
+        "    Metadata: {SkipBuild: true}\n"
+        "    Properties:\n"
+        "      CodeUri: functions/\n"
+        f"      Handler: {operation.area}.{operation.verb}.handler\n"
+        f'      Description: "{operation.summary}"\n'
+        f"      Role: !GetAtt {role}.Arn\n"
+        f"{environment}"
+        f"      Events: {{Http: {{Type: HttpApi, Properties: {{{route}}}}}}}\n"
+    )
+
+
+def rendered(text: str) -> str:
+    """The template with the functions made anew; everything outside the two markers stays as it is."""
+    before, _, rest = text.partition(BEGIN)
+    marker, _, rest = rest.partition("\n")
+    _, _, after = rest.partition(END)
+    functions = "\n".join(function(operation) for operation in OPERATIONS.values())
+    return f"{before}{BEGIN}{marker}\n\n{functions}\n{END}{after}"
+
+
+def main() -> int:
+    """Compare or write; the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m infra.template", description=__doc__.splitlines()[0])
+    parser.add_argument("--write", action="store_true", help="write template.yaml instead of comparing")
+    arguments = parser.parse_args()
+    text = TEMPLATE.read_text(encoding="utf-8")
+    wanted = rendered(text)
+    if arguments.write:
+        TEMPLATE.write_text(wanted, encoding="utf-8")
+    elif text != wanted:
+        print("template.yaml is not current: run `uv run python -m infra.template --write`")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
