@@ -1,0 +1,253 @@
+"""How answers look to a person: compact, one screen, text shown as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from interlock.cli import screen
+from interlock.cli.screen import clean
+
+Value = Mapping[str, Any]
+
+_REASONS = ("blocked_reason", "unblock_reason", "failure_reason", "cancel_reason")
+
+
+def job(answer: Value) -> None:
+    """One job: what it is, where it stands, who holds it."""
+    found = answer["job"]
+    screen.line(f"{clean(found['id'])}  {clean(found['status'])}  {clean(found['summary'])}")
+    holder = found.get("assignee_label") or found.get("assignee")
+    screen.facts(
+        [
+            ("  role", found.get("role")),
+            ("  priority", found.get("priority")),
+            ("  external id", found.get("external_id")),
+            ("  held by", holder and f"{holder}, fence {found.get('fence')}"),
+            ("  from", found.get("source_label") or found.get("source")),
+            (
+                "  attempt",
+                f"{found['attempt']} of {found['max_retries'] + 1}" if "attempt" in found else None,
+            ),
+            ("  version", found.get("version")),
+            *((f"  {name.replace('_', ' ')}", found.get(name)) for name in _REASONS),
+            ("  not before", found.get("not_before")),
+            ("  deadline", found.get("deadline")),
+            ("  requires", _joined(found.get("requires"))),
+            ("  capabilities", _joined(found.get("capabilities"))),
+            ("  context", found.get("context")),
+            ("  result", found.get("result")),
+        ]
+    )
+    for constraint in found.get("constraints") or []:
+        screen.line(f"  must  {clean(constraint)}")
+    for one in found.get("artifacts") or []:
+        screen.line(f"  {clean(one['type'])}  {clean(one['uri'])}")
+
+
+def claim(answer: Value) -> None:
+    """A claim, or that there is nothing."""
+    if answer.get("job") is None:
+        skipped = ", ".join(
+            f"{clean(reason)} {count}" for reason, count in (answer.get("skipped") or {}).items()
+        )
+        screen.line("nothing to claim now" + (f" (skipped: {skipped})" if skipped else ""))
+        return
+    job(answer)
+    held = answer["claim"]
+    screen.line(f"  claimed  fence {held['fence']}, {span(held.get('expires_in'))} left")
+
+
+def jobs(answer: Value) -> None:
+    """A page of jobs."""
+    screen.table(
+        ("ID", "STATUS", "ROLE", "PRI", "HELD BY", "SUMMARY"),
+        (
+            (
+                one["id"],
+                one["status"],
+                one["role"],
+                one.get("priority"),
+                one.get("assignee_label") or one.get("assignee"),
+                one["summary"],
+            )
+            for one in answer["items"]
+        ),
+        "no jobs",
+    )
+    _more(answer)
+
+
+def explanation(answer: Value) -> None:
+    """Why a job is or is not claimable."""
+    screen.line(
+        ("claimable" if answer["claimable"] else "not claimable") + f" as {clean(_who(answer.get('as')))}"
+    )
+    for reason in answer["reasons"]:
+        until = f" until {clean(reason['until'])}" if reason.get("until") else ""
+        screen.line(f"  {clean(reason['code'])}: {clean(reason['detail'])}{until}")
+
+
+def artifact(answer: Value) -> None:
+    """One artifact."""
+    found = answer["artifact"]
+    screen.facts((name, found[name]) for name in found)
+
+
+def event(answer: Value) -> None:
+    """An event that was recorded; nothing of it when the call was a repeat."""
+    found, on = answer["event"], answer["job"]
+    what = f"#{found['seq']} {clean(found['type'])} recorded" if found else "recorded before"
+    screen.line(f"{what} on {clean(on['id'])} ({clean(on['status'])}, v{on['version']})")
+
+
+def event_line(found: Value) -> str:
+    """An event in one line: when, what, whose, from where to where, and its data."""
+    moved = f" {clean(found.get('from'))} → {clean(found['to'])}" if found.get("to") else ""
+    data = f" {clean(found['data'])}" if found.get("data") else ""
+    entity = clean(found.get("entity") or "")
+    return f"{clean(found['at'])} {entity} #{found['seq']} {clean(found['type'])}{moved} by {clean(_who(found['actor']))}{data}"
+
+
+def events(answer: Value) -> None:
+    """A timeline."""
+    for found in answer["items"]:
+        screen.line(event_line(found))
+    if answer.get("incomplete"):
+        screen.note("the ledger is still catching up with the job: ask again")
+    _more(answer)
+
+
+def roles(answer: Value) -> None:
+    """The roles."""
+    screen.table(
+        ("KEY", "LABEL", "LEASE", "ON EXPIRE", "CAPABILITIES"),
+        (
+            (
+                one["key"],
+                one["label"],
+                one.get("lease_seconds"),
+                one.get("on_expire"),
+                _joined(one.get("capabilities")),
+            )
+            for one in answer["items"]
+        ),
+        "no roles",
+    )
+
+
+def agents(answer: Value) -> None:
+    """A page of agents."""
+    screen.table(
+        ("ID", "LABEL", "ROLES", "TOOL", "TOKENS", "RETIRED"),
+        (
+            (
+                one["id"],
+                one["label"],
+                _joined(one.get("roles")),
+                one.get("tool_family"),
+                _live(one),
+                one.get("retired_at"),
+            )
+            for one in answer["items"]
+        ),
+        "no agents",
+    )
+    _more(answer)
+
+
+def owners(answer: Value) -> None:
+    """A page of owners."""
+    screen.table(
+        ("ID", "LABEL", "RIGHTS", "TOKENS", "REMOVED"),
+        (
+            (one["id"], one["label"], one.get("rights"), _live(one), one.get("removed_at"))
+            for one in answer["items"]
+        ),
+        "no owners",
+    )
+    _more(answer)
+
+
+def projects(answer: Value) -> None:
+    """A page of projects."""
+    screen.table(
+        ("ID", "TITLE", "CREATED"),
+        ((one["id"], one["title"], one.get("created_at")) for one in answer["items"]),
+        "no projects",
+    )
+    _more(answer)
+
+
+def thing(answer: Value) -> None:
+    """Any small answer: its values by name; a token alone on its line, to be copied."""
+    for name, value in answer.items():
+        if name == "token" and isinstance(value, str):
+            continue
+        screen.facts(value.items() if isinstance(value, Mapping) else [(name, value)])
+    if answer.get("token") and isinstance(answer["token"], str):
+        screen.line(clean(answer["token"]))
+        screen.note("This token is shown once; keep it now.")
+
+
+def me(answer: Value) -> None:
+    """Who the caller is, and what it holds."""
+    actor = answer["actor"]
+    screen.line(
+        f"{clean(_who(actor))} ({clean(actor['kind'])} {clean(actor['id'])}) in project {clean(_name(answer.get('project')))}"
+    )
+    if answer.get("roles"):
+        screen.line(f"roles: {clean(_joined(answer['roles']))}")
+    held(answer.get("claims") or [])
+
+
+def held(claims: list[Any]) -> None:
+    """Live claims."""
+    screen.table(
+        ("HOLDS", "STATUS", "FENCE", "LEFT", "SUMMARY"),
+        (
+            (_job_of(one), one.get("status"), one["fence"], span(one.get("expires_in")), one.get("summary"))
+            for one in claims
+        ),
+        "holds nothing",
+    )
+
+
+def _live(identity: Value) -> int:
+    """How many of its tokens authenticate."""
+    return sum(bool(token.get("live", True)) for token in identity.get("tokens") or [])
+
+
+def _job_of(one: Value) -> Any:
+    found = one.get("job")
+    return found["id"] if isinstance(found, Mapping) else found
+
+
+def _who(actor: Any) -> str | None:
+    """An actor's label, with its kind left to the JSON."""
+    if isinstance(actor, Mapping):
+        return str(actor.get("label") or actor.get("id"))
+    return None if actor is None else str(actor)
+
+
+def _name(value: Any) -> str:
+    return str(value.get("id")) if isinstance(value, Mapping) else str(value)
+
+
+def _joined(values: Any) -> str | None:
+    if not values:
+        return None
+    return ", ".join(str(value.get("key") if isinstance(value, Mapping) else value) for value in values)
+
+
+def span(seconds: Any) -> str | None:
+    """Seconds as a person reads them."""
+    if seconds is None:
+        return None
+    whole = max(0, int(seconds))
+    return f"{whole} s" if whole < 120 else f"{whole // 60} min" if whole < 7_200 else f"{whole // 3_600} h"
+
+
+def _more(answer: Value) -> None:
+    if answer.get("next_cursor"):
+        screen.note(f"there is more: --cursor {clean(answer['next_cursor'])}")

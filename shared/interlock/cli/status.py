@@ -1,0 +1,87 @@
+"""`interlock status`, `whoami`, `stats`, `heartbeat`: where one stands, in one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from interlock.cli import inputs, screen, shapes
+from interlock.cli.client import RefusedError
+from interlock.cli.command import Session, command
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands to the top."""
+
+    @command(
+        root,
+        "status",
+        text="Where you stand, in one screen.\n\nThe bus, the project, its counts, what you hold.",
+    )
+    def status(session: Session) -> None:
+        answer = {"url": session.settings.url, "project": session.settings.project, **_standing(session)}
+        session.show(answer, _status)
+
+    @command(root, "whoami", "system.me")
+    def whoami(session: Session, cursor: inputs.Cursor = None) -> None:
+        session.show(session.call("system.me", query=inputs.sent(cursor=cursor)).value, shapes.me)
+
+    @command(root, "stats", "system.stats")
+    def stats(session: Session) -> None:
+        session.show(session.call("system.stats").value, _stats)
+
+    @command(root, "heartbeat", "claims.heartbeat")
+    def heartbeat(
+        session: Session,
+        name: inputs.Session = None,
+        job: Annotated[list[str] | None, typer.Option(help="Only this job; repeatable.")] = None,
+    ) -> None:
+        body = inputs.sent(session=name, jobs=[{"id": one} for one in job or []])
+        session.show(
+            session.call("claims.heartbeat", body).value, lambda answer: shapes.held(answer["claims"])
+        )
+
+
+def _standing(session: Session) -> dict[str, Any]:
+    me = session.call("system.me").value
+    return {"me": me, "health": _health(session), "stats": session.call("system.stats").value}
+
+
+def _health(session: Session) -> dict[str, Any]:
+    """The bus's own word on its store; a sick bus still answers."""
+    try:
+        return session.call("system.health").value
+    except RefusedError as sick:
+        return sick.problem
+
+
+def _status(answer: Mapping[str, Any]) -> None:
+    health = answer["health"]
+    screen.line(
+        f"bus      {screen.clean(answer['url'])} ({screen.clean(health.get('detail') or health.get('status'))})"
+    )
+    screen.line(f"project  {screen.clean(answer['project'])}")
+    shapes.me(answer["me"])
+    screen.line()
+    _stats(answer["stats"])
+
+
+def _stats(answer: Mapping[str, Any]) -> None:
+    """What is on the board: ready jobs by role, then the other statuses."""
+    counts = answer["stats"]
+    screen.table(
+        ("READY", "JOBS", "OLDEST"),
+        (
+            (role, _count(found), shapes.span(found["oldest_age_seconds"]))
+            for role, found in counts["published"].items()
+        ),
+        "no roles",
+    )
+    others = {status: found for status, found in counts.items() if status != "published"}
+    screen.line(", ".join(f"{screen.clean(status)} {_count(found)}" for status, found in others.items()))
+
+
+def _count(found: Mapping[str, Any]) -> str:
+    return f"{found['count']}{'+' if found['more'] else ''}"
