@@ -61,11 +61,7 @@ def measure(bus: Served) -> dict[str, float]:
 
 def main() -> None:
     """Fill, serve, measure; twice."""
-    small, large = (
-        (int(text) for text in (sys.argv[1:] + ["1000", "100000"])[:2])
-        if len(sys.argv) > 2
-        else (1_000, 100_000)
-    )
+    small, large = (int(text) for text in sys.argv[1:3]) if len(sys.argv) > 2 else (1_000, 100_000)
     figures = {}
     for jobs in (small, large):
         with tempfile.TemporaryDirectory() as folder:
