@@ -15,6 +15,7 @@ from tests.meta.stack import DOCUMENT, FUNCTIONS, RESOURCES, ROOT, environment, 
 from interlock import config
 from interlock.edges.operations import OPERATIONS
 from interlock.store import keys
+from interlock.store.aws.wire import to_wire
 from interlock.store.ports import INDEX_1_PROJECTION, INDEX_2_PROJECTION, INDEX_KEYS, Key
 
 WITHOUT_ROUTE = {"Dispatch", "TimerConsumer", "Bootstrap"}
@@ -238,9 +239,8 @@ def passes(pattern: Any, value: Any) -> bool:
 
 
 def record(key: Key, **attributes: int) -> dict[str, Any]:
-    names = {"pk": {"S": key.pk}, "sk": {"S": key.sk}}
-    image = names | {name: {"N": str(value)} for name, value in attributes.items()}
-    return {"eventName": "MODIFY", "dynamodb": {"Keys": names, "NewImage": image}}
+    names = to_wire(key._asdict())
+    return {"eventName": "MODIFY", "dynamodb": {"Keys": names, "NewImage": names | to_wire(attributes)}}
 
 
 def test_the_dispatcher_is_called_for_changes_of_heads_only() -> None:

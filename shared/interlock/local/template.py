@@ -10,6 +10,7 @@ import importlib.util
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,16 @@ def read(path: Path) -> Template:
     return _Reader(path.parent, document).template()
 
 
+@contextmanager
+def _no_bytecode() -> Iterator[None]:
+    """Leave no __pycache__ in functions/: it would be uploaded with the next deployment."""
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
+
+
 def load_handler(function: Function) -> Handler:
     """The function's entry point, loaded by its file under a name that cannot collide."""
     name = f"interlock_function_{function.name}"
@@ -125,7 +136,8 @@ def load_handler(function: Function) -> Handler:
         raise TemplateError(f"{function.name}: {function.file} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    with _no_bytecode():
+        spec.loader.exec_module(module)
     handler: Handler | None = getattr(module, function.attribute, None)
     if handler is None:
         raise TemplateError(f"{function.name}: {function.file} has no {function.attribute!r}")

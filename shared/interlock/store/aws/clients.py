@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-CONNECT_TIMEOUT = 2
-READ_TIMEOUT = 5
+CONNECT_TIMEOUT = 1
+READ_TIMEOUT = 3
 """Seconds; a call is tried ``ATTEMPTS`` times before the store counts as unavailable."""
-ATTEMPTS = 4
+ATTEMPTS = 3
 CONNECTIONS = 32
 
 

@@ -1,0 +1,189 @@
+"""template.yaml deployed onto ministack: built, uploaded and transformed as for AWS, then used over HTTP."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from infra.ministack import STACK, Deployed, deploy, ministack, poll
+from tests.meta.stack import FUNCTIONS
+
+from interlock.domain.access import RIGHTS
+from interlock.edges.operations import OPERATIONS, Operation
+
+pytestmark = pytest.mark.e2e
+
+P = "/v1/projects/p1"
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
+    folder = tmp_path_factory.mktemp("deploy")
+    with ministack(folder) as cloud:
+        yield deploy(cloud, folder)
+
+
+@pytest.fixture(scope="module")
+def owner(stack: Deployed) -> str:
+    """The token of the installation's first owner, made by the command that people use."""
+    done = bootstrap(stack)
+    assert done.returncode == 0, done.stderr
+    token: str = json.loads(done.stdout)["token"]
+    return token
+
+
+def bootstrap(stack: Deployed) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(Path(sys.executable).with_name("interlock")), "bootstrap", "--stack", STACK, "--json"],
+        env=stack.cloud.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def agent(stack: Deployed, owner: str) -> str:
+    """The token of an agent of project p1 with role developer."""
+    made(stack.call("POST", "/v1/projects", {"id": "p1", "title": "Deployed"}, token=owner))
+    made(stack.call("POST", f"{P}/roles", {"key": "developer", "label": "Developer"}, token=owner))
+    answer = made(stack.call("POST", f"{P}/agents", {"label": "one", "roles": ["developer"]}, token=owner))
+    token: str = answer["token"]
+    return token
+
+
+def made(answer: tuple[int, dict[str, Any]]) -> dict[str, Any]:
+    status, value = answer
+    assert status == 201, json.dumps(value)
+    return value
+
+
+def found(answer: tuple[int, dict[str, Any]]) -> dict[str, Any]:
+    status, value = answer
+    assert status == 200, json.dumps(value)
+    return value
+
+
+def job(**fields: Any) -> dict[str, Any]:
+    return {"summary": "Deploy me", "role": "developer", **fields}
+
+
+def test_everything_of_the_template_was_made(stack: Deployed) -> None:
+    assert stack.names.keys() >= FUNCTIONS.keys()
+    assert stack.outputs.keys() == {"ApiUrl", "TableName", "BucketName", "BootstrapFunction"}
+    assert stack.outputs["TableName"] == stack.names["Table"]
+    mapping = stack.cloud.client("lambda").get_event_source_mapping(UUID=stack.names["DispatchChanges"])
+    assert mapping["BisectBatchOnFunctionError"] is True
+    assert mapping["MaximumRetryAttempts"] > 0
+
+
+def test_a_second_bootstrap_is_refused(stack: Deployed, owner: str) -> None:
+    assert owner.startswith("il_own_installation.")
+    assert bootstrap(stack).returncode == 4
+
+
+def test_open_routes_and_unknown_ones(stack: Deployed) -> None:
+    assert found(stack.call("GET", "/openapi.json"))["openapi"].startswith("3.1")
+    for method, path, status, code in [
+        ("GET", "/nowhere", 404, "not_found"),
+        ("DELETE", f"{P}/jobs", 405, "method_not_allowed"),
+        ("GET", f"{P}/jobs", 401, "token_missing"),
+    ]:
+        got, problem = stack.call(method, path)
+        assert (got, problem["code"]) == (status, code)
+        assert problem["hint"]
+
+
+def test_every_function_answers(stack: Deployed) -> None:
+    """Each starts from its zip and the two layers, and says that a credential is missing."""
+    rows = [row for row in OPERATIONS.values() if "anyone" not in RIGHTS[row.name]]
+
+    def ask(row: Operation) -> tuple[str, int, str]:
+        path = re.sub(r"{\w+}", "x1", row.path)
+        status, problem = stack.call(row.method, path, {} if row.body else None)
+        return row.name, status, problem["code"]
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(ask, rows))
+    assert [answer for answer in answers if answer[1:] != (401, "token_missing")] == []
+
+
+def test_health_reads_the_store(stack: Deployed) -> None:
+    # ministack answers /health itself, whatever the host name: the function is called with the event instead.
+    event = {
+        "version": "2.0",
+        "routeKey": "GET /health",
+        "rawPath": "/health",
+        "rawQueryString": "",
+        "headers": {},
+        "requestContext": {"http": {"method": "GET", "path": "/health"}, "requestId": "r1"},
+        "isBase64Encoded": False,
+    }
+    assert stack.invoke(stack.names["SystemHealth"], event)["statusCode"] == 200
+
+
+def test_a_job_is_created_claimed_and_completed_and_its_ledger_arrives(stack: Deployed, agent: str) -> None:
+    created = made(stack.call("POST", f"{P}/jobs", job(), token=agent, key="first"))["job"]
+    again = found(stack.call("POST", f"{P}/jobs", job(), token=agent, key="first"))["job"]
+    assert again["id"] == created["id"]
+
+    claim = found(stack.call("POST", f"{P}/claims", {"roles": ["developer"]}, token=agent))
+    assert claim["job"]["id"] == created["id"]
+    body = {"fence": claim["claim"]["fence"], "result": {"summary": "done"}}
+    done = found(stack.call("POST", f"{P}/jobs/{created['id']}/complete", body, token=agent))["job"]
+    assert done["status"] == "completed"
+
+    # The feed reads ledger rows only, and these are written by the dispatcher alone.
+    def ledger() -> list[dict[str, Any]] | None:
+        feed = found(stack.call("GET", f"{P}/events", token=agent))["items"]
+        rows = [event for event in feed if event["entity"] == f"job/{created['id']}"]
+        return rows if len(rows) == done["version"] else None
+
+    rows = poll("the ledger rows arrive through stream and dispatcher", 60, ledger)
+    assert sorted(event["seq"] for event in rows) == list(range(1, done["version"] + 1))
+    timeline = found(stack.call("GET", f"{P}/jobs/{created['id']}/events", token=agent))
+    assert "incomplete" not in timeline
+    assert timeline["items"] == sorted(rows, key=lambda event: event["seq"])
+    assert found(stack.call("POST", f"{P}/claims", {"roles": ["developer"]}, token=agent))["job"] is None
+
+
+def test_a_timer_goes_from_the_stream_through_the_queue_to_its_consumer(stack: Deployed, agent: str) -> None:
+    soon = datetime.now(UTC) + timedelta(seconds=4)
+    waiting = made(stack.call("POST", f"{P}/jobs", job(not_before=soon.isoformat()), token=agent))["job"]
+    assert waiting["status"] == "pending"
+    path = f"{P}/jobs/{waiting['id']}"
+
+    def published() -> dict[str, Any] | None:
+        seen = found(stack.call("GET", path, token=agent))["job"]
+        return seen if seen["status"] == "published" else None
+
+    poll("the job is published when its time has come", 60, published)
+    found(stack.call("POST", f"{path}/cancel", {"reason": "enough"}, token=agent))
+    queue = stack.cloud.client("sqs").get_queue_attributes(
+        QueueUrl=stack.names["DispatchDead"], AttributeNames=["ApproximateNumberOfMessages"]
+    )
+    assert queue["Attributes"]["ApproximateNumberOfMessages"] == "0"
+
+
+def test_a_large_payload_goes_through_the_bucket(stack: Deployed, agent: str) -> None:
+    text = random.Random(1).randbytes(100_000).hex()
+    large = made(stack.call("POST", f"{P}/jobs", job(context={"text": text}), token=agent))["job"]
+    shown = found(stack.call("GET", f"{P}/jobs/{large['id']}", token=agent))["job"]
+    assert shown["context"] == {"text": text}
+    assert stack.cloud.client("s3").list_objects_v2(Bucket=stack.outputs["BucketName"])["KeyCount"] > 0
+    found(stack.call("POST", f"{P}/jobs/{large['id']}/cancel", {"reason": "enough"}, token=agent))
+
+
+def test_roles_were_evaluated_and_none_was_too_narrow(stack: Deployed, agent: str) -> None:
+    status, health = stack.call("GET", "/_ministack/health")
+    assert (status, health["auth"]) == (200, "enabled")
+    assert "AccessDenied" not in stack.cloud.log.read_text(errors="replace")
