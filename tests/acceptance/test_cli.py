@@ -293,6 +293,7 @@ def test_an_export_of_the_events_verifies_and_a_tampered_one_does_not(bus, tmp_p
         "entities": 1,
         "events": 2,
         "findings": [],
+        "heads": False,
     }
     events[1]["actor"]["label"] = "somebody else"
     file.write_text("".join(json.dumps(event) + "\n" for event in events))

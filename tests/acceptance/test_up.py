@@ -180,7 +180,8 @@ def test_without_json_a_person_is_told_how_to_go_on(tmp_path: Path) -> None:
     done = once(command_line(tmp_path, "--", sys.executable, "-c", ""))
     assert done.returncode == 0
     for word in ("http://127.0.0.1:", "il_own_", "il_agt_", "default", "curl"):
-        assert word in done.stdout
+        assert word in done.stderr
+    assert done.stdout == "", "beside a command standard output is the command's own"
 
 
 @pytest.mark.skipif(not POSIX, reason="file modes are POSIX's")

@@ -260,7 +260,8 @@ class Scene:
 
     def large_documents(self) -> None:
         w = self.w
-        job = w.job(context=large(1))
+        job = w.job(context=large(1), key="large")
+        w.job(context=large(1), key="large")  # a repeat reads what the first call stored
         one = f"P/jobs/{job}"
         version = w.ok("GET", one)["job"]["version"]
         w.ok("PATCH", one, {"context": large(2)}, headers={"if-match": f'"v{version}"'})

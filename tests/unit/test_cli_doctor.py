@@ -20,8 +20,9 @@ def quick(monkeypatch):
 class Sick(Ledger):
     """A bus with things wrong; ``refuse`` maps the end of a path to a problem."""
 
-    def __init__(self, chains=CHAINS, *, dead=0, lease_ago=0, refuse=(), clock=0):
+    def __init__(self, chains=CHAINS, *, dead=0, lease_ago=0, refuse=(), clock=0, heals=True):
         super().__init__(chains)
+        self.heals = heals
         self.dead, self.lease_ago, self.refuse, self.clock = dead, lease_ago, dict(refuse), clock
 
     def __call__(self, asked):
@@ -36,6 +37,8 @@ class Sick(Ledger):
             "dead-letters": {"queues": {}, "total": self.dead},
             "repair": {"repaired": (asked.body or {}).get("entity")},
         }
+        if end == "repair" and self.heals:
+            self.chains, self.lease_ago = CHAINS, 0
         if end in known:
             return 200, known[end], headers
         if "/jobs/" in asked.path and end != "events":
@@ -131,6 +134,11 @@ def test_an_incomplete_chain_is_repaired_and_a_broken_one_is_not():
     ended, _, stub = doctor(Sick(short), "--repair")
     assert ended.code == 0
     assert [one.body for one in stub.of("/repair")] == [{"entity": "job/job_2"}]
+
+    # what is gone for good stays wrong, whatever was sent again
+    ended, checks, stub = doctor(Sick(short, heals=False), "--repair")
+    assert (ended.code, checks["ledger"]["state"]) == (1, "wrong")
+    assert len(stub.of("/repair")) == 1
 
     def alter(events):
         events[1]["data"] = {"n": 99}

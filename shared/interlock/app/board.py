@@ -48,6 +48,7 @@ def claim_next(call: Call) -> Answer:
         taken = _walk(call, open_roles, skipped)
         if taken is None and _free_what_is_late(call.bus, project, open_roles, call.now):
             taken = _walk(call, open_roles, skipped)
+        taken = taken or (_repeat(call) if call.key else None)  # a twin may have been faster
         if taken:
             return taken
     jitter = int.from_bytes(call.bus.entropy(2), "big") % POLL_MS

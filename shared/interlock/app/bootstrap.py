@@ -18,11 +18,13 @@ from interlock.domain.identity import (
     Project,
     Role,
     Token,
+    judge_token,
     read_token,
 )
+from interlock.domain.job import Change
 from interlock.domain.ledger import Fact
 from interlock.errors import InterlockError
-from interlock.store import conditions, keys
+from interlock.store import conditions, items, keys
 from interlock.store.ports import ConditionLost, Key, Put
 
 LOCAL_ROLES = ("developer", "qa", "reviewer", "ops")
@@ -58,13 +60,12 @@ def first_owner(bus: Bus, *, recover: bool = False) -> str:
         bus.store.table.write(
             Put(_FIRST, {"pk": _FIRST.pk, "sk": _FIRST.sk, "owner": owner_id}, conditions.absent())
         )
-    except ConditionLost:
-        if not recover:
+    except ConditionLost as lost:
+        first = lost.item or bus.store.table.get(_FIRST) or {}
+        if not recover and first.get("owner") != owner_id:
             # somebody else bootstrapped at the same moment: theirs counts, ours never authenticates
             ended = tuple(replace(known, revoked_at=now) for known in owner.tokens)
             made = write.reload(bus, owner)
-            from interlock.domain.job import Change
-
             write.change(
                 bus, made, SYSTEM, now, Change({"tokens": ended, "retired_at": now}, (Fact("owner.removed"),))
             )
@@ -112,3 +113,21 @@ def ensure_local(bus: Bus, owner_token: str, agent_token: str, *, roles: Sequenc
             write.create(bus, head, SYSTEM, happened)
         except write.Lost:
             continue
+
+
+def dead_tokens(bus: Bus, *texts: str) -> list[str]:
+    """Which of these tokens do not authenticate (any more), each as `kind: code`."""
+    dead = []
+    for text in texts:
+        credential = read_token(text)
+        assert credential is not None
+        item = bus.store.table.get(keys.head(credential.scope, credential.kind, credential.identity))
+        person = items.read(item) if item else None
+        code = (
+            judge_token(person.tokens, credential, bus.clock())
+            if isinstance(person, Agent | Owner)
+            else "token_invalid"
+        )
+        if code:
+            dead.append(f"{credential.kind}: {code}")
+    return dead

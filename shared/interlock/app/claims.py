@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from interlock.app import artifacts, documents, external, load, notices, repeats, timers, views, write
+from interlock.app import (
+    artifacts,
+    cursors,
+    documents,
+    external,
+    load,
+    notices,
+    repeats,
+    timers,
+    views,
+    write,
+)
 from interlock.app.call import Answer, Bus, Call
 from interlock.app.jobs import settle, the_job, the_project
 from interlock.domain import claim as rules
@@ -88,10 +100,13 @@ def explain(call: Call) -> Answer:
     """Why the caller (or, for an owner, `?agent=`) may or may not claim the job: every reason that applies."""
     job, project, actor = the_job(call), the_project(call), call.actor
     shown: str | None = actor.id
+    if actor.kind == "agent" and call.query["agent"] not in (None, actor.id):
+        raise InterlockError("forbidden", "only an owner may ask for another agent")
     if actor.kind == "owner":
         shown = call.query["agent"]
         if shown is None:
-            actor = Actor("agent", "", "anybody", roles=(job.role,), capabilities=job.capabilities)
+            live = tuple(role for role in (job.role,) if role in project.roles)
+            actor = Actor("agent", "", "anybody", roles=live, capabilities=job.capabilities)
         else:
             item = call.bus.store.table.get(keys.head(project.id, "agent", shown))
             if item is None:
@@ -101,7 +116,7 @@ def explain(call: Call) -> Answer:
                     errors=[FieldError("agent", "unknown agent")],
                 )
             agent = items.agent(item)
-            live = tuple(role for role in agent.roles if role in project.roles)
+            live = tuple(role for role in agent.roles if role in project.roles and not agent.retired_at)
             actor = Actor(
                 "agent", agent.id, agent.label, project.id, roles=live, capabilities=agent.capabilities
             )
@@ -262,7 +277,10 @@ def held_jobs(
 
 
 def heartbeat(call: Call) -> Answer:
-    """Renew the caller's leases (of its `session`, where one is sent) and say how each named job stands."""
+    """Renew the caller's leases (of its `session`, where one is sent) and say how each named job stands.
+
+    All are renewed; the answer shows a page of them, and a cursor with which `me` goes on.
+    """
     bus, agent, project = call.bus, call.actor.id, the_project(call)
     jobs, cursor = held_jobs(bus, project.id, agent)
     named = {entry["id"]: entry["fence"] for entry in call.body["jobs"]}
@@ -271,28 +289,52 @@ def heartbeat(call: Call) -> Answer:
     jobs += [job for job in extra.values() if job.held_by(agent)]
     session = call.body["session"]
     mine = [job for job in jobs if session is None or job.session == session or job.id in named]
-    renewable = [job for job in mine if job.status in LEASED]
-    until = {job.id: call.now + job.running_lease() * limits.SECOND for job in renewable}
-    renewed = bus.store.table.write_each([
-        Update(items.head_key(job), {"lease_until": until[job.id], "quiet": 1}, (), conditions.lease_running(agent, job.fence))
-        for job in renewable
-    ])  # fmt: skip
-    lost = {job.id for job, kept in zip(renewable, renewed, strict=True) if not kept}
-    claims = [
-        {
-            "job": job.id,
-            "fence": job.fence,
-            "expires_in": (until[job.id] - call.now) // limits.SECOND if job.id in until else None,
-            "status": job.status,
-        }
-        for job in mine
-        if job.id not in lost
-    ]
-    gone = [job_id for job_id in {*named, *lost} if job_id not in {entry["job"] for entry in claims}]
-    after = load.job_heads(bus, project.id, gone)
+    # a job named with an older fence is lost for the one who names it, even if the same agent holds it anew
+    mine = [job for job in mine if named.get(job.id) in (None, job.fence)]
+    until, moved = _renewed(call, mine)
+    held = {job.id: replace(job, lease_until=until.get(job.id)) for job in mine}
+    beyond = cursor
+    while beyond:
+        more, beyond = held_jobs(bus, project.id, agent, after=beyond)
+        _renewed(call, [job for job in more if session is None or job.session == session])
+    after = load.job_heads(bus, project.id, [*moved, *(job_id for job_id in named if job_id not in held)])
+    for job_id in moved:
+        # lost, unless another call of the holder has blocked or renewed it meanwhile
+        before, now = held.pop(job_id), after.get(job_id)
+        if now is not None and now.held_by(agent) and now.fence == before.fence:
+            held[job_id] = now
+    claims = [_kept(call, job) for job in held.values()]
+    gone = [job_id for job_id in dict.fromkeys([*named, *moved]) if job_id not in held]
     claims += [_gone(call, after.get(job_id), job_id, named.get(job_id)) for job_id in gone]
-    shown = notices.of_agent(call.actor, project, [job for job in mine if job.id not in lost])
-    return Answer({"claims": claims, "notices": shown, "next_cursor": cursor})
+    shown = notices.of_agent(call.actor, project, list(held.values()))
+    return Answer({"claims": claims, "notices": shown, "next_cursor": claims_cursor(agent, cursor)})
+
+
+def claims_cursor(agent: str, after: str | None) -> str | None:
+    """The cursor of a list of an agent's claims that goes on after this one."""
+    return cursors.write("claims", {"agent": agent}, after) if after else None
+
+
+def _renewed(call: Call, jobs: Sequence[Job]) -> tuple[dict[str, int], list[str]]:
+    """Renew the leases that run: (their new ends, the ids of those that are not the caller's as they were read)."""
+    renewable = [job for job in jobs if job.status in LEASED]
+    until = {job.id: call.now + job.running_lease() * limits.SECOND for job in renewable}
+    writes = [
+        Update(
+            items.head_key(job),
+            {"lease_until": until[job.id], "quiet": 1},
+            (),
+            conditions.lease_running(call.actor.id, job.fence, until[job.id]),
+        )
+        for job in renewable
+    ]
+    kept = call.bus.store.table.write_each(writes) if writes else []
+    return until, [job.id for job, holds in zip(renewable, kept, strict=True) if not holds]
+
+
+def _kept(call: Call, job: Job) -> dict[str, Any]:
+    rest = None if job.lease_until is None else max(0, job.lease_until - call.now) // limits.SECOND
+    return {"job": job.id, "fence": job.fence, "expires_in": rest, "status": job.status}
 
 
 def _gone(call: Call, job: Job | None, job_id: str, fence: int | None) -> dict[str, Any]:
@@ -303,8 +345,10 @@ def _gone(call: Call, job: Job | None, job_id: str, fence: int | None) -> dict[s
             "expires_in": 0,
             "stop": {"code": "not_found", "detail": "there is no such job here"},
         }
-    stopped = job.stopped_fence is not None and (fence is None or fence == job.stopped_fence)
-    code = "stop_requested" if stopped and job.status not in HELD else "lease_lost"
+    stopped = job.stopped_fence is not None and (
+        job.status not in HELD if fence is None else fence == job.stopped_fence
+    )
+    code = "stop_requested" if stopped else "lease_lost"
     return {
         "job": job_id,
         "fence": job.fence,

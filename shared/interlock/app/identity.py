@@ -15,8 +15,8 @@ from interlock.domain.identity import INSTALLATION, Agent, Owner, Project, Token
 from interlock.domain.job import Change
 from interlock.domain.ledger import Fact
 from interlock.errors import FieldError, InterlockError
-from interlock.store import items, keys
-from interlock.store.ports import Key, Query
+from interlock.store import conditions, items, keys
+from interlock.store.ports import Check, Key, Query, TransactionPart
 
 Person = TypeVar("Person", bound=Agent | Owner)
 
@@ -42,7 +42,9 @@ def new_token(
     """A token as it is kept, and its text, which is shown once."""
     secret = new_secret(bus)
     expires_at = now + expires_in * 1_000 if expires_in else 0
-    made = Token(token_id or ids.ulid("tok", now, bus.entropy(10)), secret_hash(secret), name, now, expires_at)
+    made = Token(
+        token_id or ids.ulid("tok", now, bus.entropy(10)), secret_hash(secret), name, now, expires_at
+    )
     return made, write_token(kind, scope, identity, secret)
 
 
@@ -186,8 +188,17 @@ def get_agent(call: Call) -> Answer:
     return Answer({"agent": views.agent(found, call.now)}, version=found.version)
 
 
-def amend(call: Call, person: Person, decision: Callable[[Person], Change | None]) -> tuple[Person, bool]:
-    """Change an identity; (as written, whether the call was a repeat). A decision of None changes nothing."""
+def amend(
+    call: Call,
+    person: Person,
+    decision: Callable[[Person], Change | None],
+    *,
+    parts: Sequence[TransactionPart] = (),
+) -> tuple[Person, bool]:
+    """Change an identity; (as written, whether the call was a repeat). A decision of None changes nothing.
+
+    ``parts`` join the head's write in one transaction.
+    """
     repeated = False
 
     def attempt(head: Person) -> Person:
@@ -200,7 +211,8 @@ def amend(call: Call, person: Person, decision: Callable[[Person], Change | None
         change = decision(head)
         if change is None:
             return head
-        return write.change(call.bus, head, call.actor, call.now, change, remember=repeats.to_remember(call))
+        remember = repeats.to_remember(call)
+        return write.change(call.bus, head, call.actor, call.now, change, remember=remember, parts=parts)
 
     written = write.decide(lambda again: write.reload(call.bus, person) if again else person, attempt)
     return written, repeated
@@ -254,7 +266,7 @@ def _retirement(kind: str, now: int) -> Callable[[Any], Change | None]:
 def retire_agent(call: Call) -> Answer:
     """Retire an agent: its tokens end at once, its claims are stopped and their jobs published again.
 
-    A crash between the two is healed by the dispatcher, which asks for the same.
+    A crash between the two, and a claim of the last moment, are healed by the dispatcher, which asks for the same later.
     """
     agent, _ = amend(call, the_agent(call), _retirement("agent", call.now))
     timers.empty_hands(call.bus, agent.project, agent.id)
@@ -265,6 +277,15 @@ def remove_owner(call: Call) -> Answer:
     """Remove an owner; the tokens end at once. The last owner of the installation cannot be removed."""
     assert isinstance(call.target, Owner)
     if call.target.id == call.actor.id:
-        raise InterlockError("in_use", "an owner cannot remove itself; another owner has to")
-    owner, _ = amend(call, call.target, _retirement("owner", call.now))
+        raise InterlockError("in_use", "an owner cannot remove itself", hint="Another owner has to do it.")
+    # of two owners who remove each other one must stay: who removes is still there when it is written
+    me, retire = keys.head(call.actor.scope, "owner", call.actor.id), _retirement("owner", call.now)
+
+    def decision(owner: Owner) -> Change | None:
+        item = call.bus.store.table.get(me)
+        if item is None or "retired_at" in item:
+            raise InterlockError("token_revoked")
+        return retire(owner)
+
+    owner, _ = amend(call, call.target, decision, parts=[Check(me, conditions.enrolled())])
     return Answer({"owner": views.owner(owner, call.now)}, version=owner.version)

@@ -10,14 +10,14 @@ from interlock.app import documents, external, load, repeats, write
 from interlock.app.artifacts import initial
 from interlock.app.call import Answer, Call
 from interlock.domain import ids, moves
-from interlock.domain.identity import Actor, Project
+from interlock.domain.identity import Project
 from interlock.domain.job import Change, Job
 from interlock.domain.ledger import Fact
 from interlock.domain.lifecycle import HELD, OPEN, PENDING, PUBLISHED
 from interlock.domain.times import rfc3339
-from interlock.errors import FieldError, InterlockError
+from interlock.errors import FieldError, InterlockError, StoreError
 from interlock.store import conditions, keys
-from interlock.store.ports import ConditionLost, Key, Put, TransactionPart
+from interlock.store.ports import ConditionLost, Item, Key, Put, TransactionPart
 
 
 def the_job(call: Call) -> Job:
@@ -56,11 +56,12 @@ def create(call: Call) -> Answer:
             "unknown_job", f"there is no job {body['parent']}", errors=[FieldError("parent", "unknown job")]
         )
     pk = keys.partition(project.id, "job", job_id)
-    _stage_body(call, pk, job_id)
     if call.key and (known := load.job_head(bus, project.id, job_id)):
+        _require_same_request(call, bus.store.table.get(Key(pk, keys.BODY)))
         return load.answer(call, known, replayed=True)
     job = _new(call, job_id)
     parts = external.parts(bus, job)
+    document = _stage_body(call, pk, job_id)
     staged = external.listing(job)
     if job.parent:
         kin = Key(pk, "KIN")
@@ -78,17 +79,17 @@ def create(call: Call) -> Answer:
         data["parent"] = job.parent
     if job.status == PENDING:
         data["not_before"] = rfc3339(job.not_before or 0)
-    try:
-        made = write.create(bus, job, call.actor, [Fact("job.created", None, job.status, data)], parts)
-    except write.Lost:
-        twin = load.job_head(bus, project.id, job_id)
-        if twin is None:
-            external.require_free(bus, job)
-            raise InterlockError(
-                "store_unavailable", "another call changed the same external id; repeat this one"
-            ) from None
-        return load.answer(call, twin, replayed=True)
-    return load.answer(call, made, created=True)
+    for _ in range(write.TRIES):
+        try:
+            made = write.create(bus, job, call.actor, [Fact("job.created", None, job.status, data)], parts)
+        except write.Lost:
+            twin = load.job_head(bus, project.id, job_id)
+            if twin is not None:
+                return load.answer(call, twin, replayed=True)
+            parts = external.parts(bus, job)  # whose the external id is has changed
+        else:
+            return load.answer(call, made, created=True, work=document)
+    raise StoreError("throttled", "many callers change this external id at once")
 
 
 def _parent(call: Call, parent: str) -> Job | None:
@@ -96,8 +97,11 @@ def _parent(call: Call, parent: str) -> Job | None:
     return found if found and load.visible(found, call.actor, the_project(call)) else None
 
 
-def _stage_body(call: Call, pk: str, job_id: str) -> None:
-    """Store what the head will name, once. Raises ``idempotency_mismatch`` when the key had another body."""
+def _stage_body(call: Call, pk: str, job_id: str) -> dict[str, Any]:
+    """Store what the head will name, once, and answer it as stored: a crashed first try may have stored it.
+
+    Raises ``idempotency_mismatch`` when the key had another body.
+    """
     body = call.body
     document = {
         "constraints": body["constraints"],
@@ -105,19 +109,24 @@ def _stage_body(call: Call, pk: str, job_id: str) -> None:
         "artifacts": initial(call, job_id, body["artifacts"]),
     }
     key = Key(pk, keys.BODY)
-    request = call.body_hash[:16]
     item = {
         **documents.item(call.bus, key, document),
-        "request": request,
+        "request": call.body_hash[:16],
         "g2pk": keys.jobs_partition(the_project(call).id),
         "g2sk": keys.time_sort(call.now, job_id),
     }
     try:
         call.bus.store.table.write(Put(key, item, conditions.absent()))
     except ConditionLost as lost:
-        found = lost.item or call.bus.store.table.get(key) or {}
-        if found.get("request") != request:
-            raise InterlockError("idempotency_mismatch") from None
+        found = lost.item or call.bus.store.table.get(key)
+        _require_same_request(call, found)
+        return dict(documents.read(call.bus, found or item))
+    return document
+
+
+def _require_same_request(call: Call, body: Item | None) -> None:
+    if body is None or body.get("request") != call.body_hash[:16]:
+        raise InterlockError("idempotency_mismatch")
 
 
 def _new(call: Call, job_id: str) -> Job:
@@ -286,8 +295,12 @@ def cancel(call: Call) -> Answer:
             return
         if fence is not None:
             moves.require_claim(job, actor, fence)
+        elif job.held_by(actor.id):
+            raise InterlockError(
+                "invalid", "a holder sends its fence", errors=[FieldError("fence", "is required")]
+            )
         elif job.source != actor.reference:
-            raise _not_cancellable(job, actor)
+            raise InterlockError("forbidden", "only the job's source, its holder or an owner may cancel it")
         elif job.status in HELD:
             raise InterlockError(
                 "not_holder",
@@ -299,14 +312,6 @@ def cancel(call: Call) -> Answer:
 
     job, repeat = settle(call, decision, check=check)
     return load.answer(call, job, replayed=repeat)
-
-
-def _not_cancellable(job: Job, actor: Actor) -> InterlockError:
-    if job.held_by(actor.id):
-        return InterlockError(
-            "invalid", "a holder sends its fence", errors=[FieldError("fence", "is required")]
-        )
-    return InterlockError("forbidden", "only the job's source, its holder or an owner may cancel it")
 
 
 def retry(call: Call) -> Answer:
@@ -339,6 +344,6 @@ def renew(call: Call) -> Call:
         return call
     until = call.now + job.running_lease() * 1_000
     written = write.quietly(
-        call.bus, job, {"lease_until": until}, conditions.lease_running(call.actor.id, job.fence)
+        call.bus, job, {"lease_until": until}, conditions.lease_running(call.actor.id, job.fence, until)
     )
     return replace(call, target=replace(job, lease_until=until)) if written else call

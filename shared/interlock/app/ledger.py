@@ -8,6 +8,8 @@ from typing import Any
 from interlock.app import cursors, load
 from interlock.app.call import Answer, Bus, Call
 from interlock.app.jobs import the_job, the_project
+from interlock.domain import limits
+from interlock.errors import InterlockError
 from interlock.store import items, keys
 from interlock.store.ports import Item, Key, Query
 
@@ -17,8 +19,12 @@ GLANCE_SECONDS = 0.05
 SEEN_BY_AGENTS = ("job.", "custom.", "project.", "role.")
 
 
-def with_data(bus: Bus, found: Iterable[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Events of rows ((pk, event) pairs) with the data that was too large for the row."""
+Stored = tuple[str, dict[str, Any]]
+"""An event and the partition of its entity."""
+
+
+def with_data(bus: Bus, found: Iterable[Stored]) -> list[dict[str, Any]]:
+    """Events with the data that was too large for their rows."""
     rows = list(found)
     large = {
         keys.event_data(pk, event["seq"], event["large"]): event for pk, event in rows if "large" in event
@@ -30,7 +36,7 @@ def with_data(bus: Bus, found: Iterable[tuple[str, dict[str, Any]]]) -> list[dic
     return [event for _, event in rows]
 
 
-def _unpacked(row: Item) -> list[tuple[str, dict[str, Any]]]:
+def _unpacked(row: Item) -> list[Stored]:
     return [(row["pk"], event) for event in items.unpack(row["events"])]
 
 
@@ -38,14 +44,15 @@ def timeline(call: Call) -> Answer:
     """A job's events, oldest first. Rows that the dispatcher has not written yet are waited for, then said missing."""
     job, bus = the_job(call), call.bus
     limit = call.query["limit"]
-    position = cursors.read("timeline", {"job": job.id}, call.query["cursor"])
-    after = int(position) if position and position.isdigit() else 0
-    events, version, digest = events_of(bus, keys.partition(job.project, "job", job.id), after, limit)
-    complete = len(events) == min(limit, max(version - after, 0)) and all(
-        event["seq"] == after + 1 + number for number, event in enumerate(events)
+    after = _number(cursors.read("timeline", {"job": job.id}, call.query["cursor"]))
+    found, version, digest = events_of(bus, keys.partition(job.project, "job", job.id), after, limit)
+    shown = _bounded(found)
+    complete = len(found) == min(limit, max(version - after, 0)) and all(
+        event["seq"] == after + 1 + number for number, (_, event) in enumerate(found)
     )
-    last = events[-1]["seq"] if events else after
-    more = len(events) == limit and last < version
+    last = shown[-1][1]["seq"] if shown else after
+    more = (len(found) == limit or len(shown) < len(found)) and last < version
+    events = with_data(bus, shown)
     value: dict[str, Any] = {
         "items": events,
         "next_cursor": cursors.write("timeline", {"job": job.id}, str(last)) if more else None,
@@ -55,7 +62,25 @@ def timeline(call: Call) -> Answer:
     return Answer(value if complete else {**value, "incomplete": True}, version=version)
 
 
-def events_of(bus: Bus, pk: str, after: int, limit: int) -> tuple[list[dict[str, Any]], int, str]:
+def _number(position: str | None) -> int:
+    if position is None:
+        return 0
+    if not (position.isascii() and position.isdigit()):
+        raise InterlockError("bad_cursor")
+    return int(position)
+
+
+def _bounded(found: Sequence[Stored]) -> list[Stored]:
+    """The first of these events: as many as one answer can carry when their data is large."""
+    large = 0
+    for number, (_, event) in enumerate(found):
+        large += "large" in event
+        if large > limits.LARGE_EVENTS_PAGE:
+            return list(found[:number])
+    return list(found)
+
+
+def events_of(bus: Bus, pk: str, after: int, limit: int) -> tuple[list[Stored], int, str]:
     """(up to ``limit`` events of an entity after a seq, the head's version, its digest).
 
     The head carries its latest events itself; earlier rows that are missing are waited for a moment.
@@ -75,8 +100,7 @@ def events_of(bus: Bus, pk: str, after: int, limit: int) -> tuple[list[dict[str,
                 found.setdefault(event["seq"], (pk, event))
         expected = min(limit, max(head["version"] - after, 0))
         if len(found) >= expected or page.more or waited >= PATIENCE_SECONDS:
-            ordered = [found[seq] for seq in sorted(found)]
-            return with_data(bus, ordered), head["version"], head["digest"].hex()
+            return [found[seq] for seq in sorted(found)], head["version"], head["digest"].hex()
         bus.pause(GLANCE_SECONDS)
         waited += GLANCE_SECONDS
 
@@ -88,18 +112,18 @@ def feed(call: Call) -> Answer:
     position = cursors.read("feed", {"project": project.id}, query["after"])
     if query["after"] is None and query["last"] is not None:
         page = bus.store.table.query(Query(partition, index=2, limit=query["last"], forward=False))
-        rows = page.items[::-1]
+        found = [pair for row in page.items for pair in _unpacked(row)]
+        shown, rows, more = _bounded(found)[::-1], page.items[::-1], False
     else:
         page = bus.store.table.query(Query(partition, index=2, after=position, limit=query["limit"]))
-        rows = page.items
-    events = _seen(call, with_data(bus, [pair for row in rows for pair in _unpacked(row)]))
+        found = [pair for row in page.items for pair in _unpacked(row)]
+        shown = _bounded(found)
+        # a row holds one event
+        rows, more = page.items[: len(shown)], page.more or len(shown) < len(found)
+    events = _seen(call, with_data(bus, shown))
     last = rows[-1]["g2sk"] if rows else position or "0"
-    value = {
-        "items": events,
-        "next_cursor": cursors.write("feed", {"project": project.id}, last),
-        "more": page.more and query["last"] is None,
-    }
-    return Answer(value)
+    cursor = cursors.write("feed", {"project": project.id}, last)
+    return Answer({"items": events, "next_cursor": cursor, "more": more})
 
 
 def _seen(call: Call, events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

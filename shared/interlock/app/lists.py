@@ -28,7 +28,9 @@ Row = tuple[str, str]
 def jobs(call: Call) -> Answer:
     """List jobs. The order is by priority when only published jobs are asked for, else newest first."""
     project, wanted = the_project(call), _filters(call)
-    order = wanted["order"] or ("priority" if wanted["status"] == [PUBLISHED] else "newest")
+    # a list of one external id's jobs is short and newest first, whatever else is asked
+    board = wanted["status"] == [PUBLISHED] and wanted["external_id"] is None
+    order = wanted["order"] or ("priority" if board else "newest")
     if order == "priority" and wanted["status"] != [PUBLISHED]:
         raise InterlockError("invalid", errors=[FieldError("order", "priority needs status=published")])
     wanted["order"] = order
@@ -81,6 +83,7 @@ def _filters(call: Call) -> dict[str, Any]:
     assignee = actor.id if query["assignee"] == "me" else query["assignee"]
     source = actor.id if query["source"] == "me" else query["source"]
     return {
+        "project": project.id,
         **{name: query[name] for name in names},
         "status": sorted(set(query["status"])),
         "role": roles,

@@ -9,6 +9,7 @@ from interlock.app import documents, views
 from interlock.app.call import Answer, Bus, Call
 from interlock.domain.identity import Actor, Project
 from interlock.domain.job import Job
+from interlock.errors import StoreError
 from interlock.store import items, keys
 from interlock.store.ports import Item, Key, Query
 
@@ -28,21 +29,23 @@ def job_heads(bus: Bus, project: str, ids: Sequence[str]) -> dict[str, Job]:
 def visible(job: Job, actor: Actor, project: Project) -> bool:
     """Whether the actor may see the job: owners see all of their project, agents by its setting.
 
-    An agent without a live role sees nothing.
+    An agent without a live role sees nothing but what it holds: a claim can always be ended by its holder.
     """
-    if actor.kind != "agent":
+    if actor.kind != "agent" or job.held_by(actor.id):
         return True
     if not actor.roles:
         return False
     if project.settings.get("visibility") != "roles":
         return True
-    return job.role in actor.roles or job.source == actor.reference or job.assignee == actor.id
+    return job.role in actor.roles or actor.reference == job.source or job.assignee == actor.id
 
 
 def work(bus: Bus, job: Job) -> dict[str, Any]:
     """The constraints and context that the head names, and the artifacts of creation."""
     pk = keys.partition(job.project, "job", job.id)
-    body, *edited = _immutable(bus, [Key(pk, keys.BODY), *([keys.context(pk, job.context)] if job.context else [])])
+    body, *edited = _immutable(
+        bus, [Key(pk, keys.BODY), *([keys.context(pk, job.context)] if job.context else [])]
+    )
     document = dict(documents.read(bus, body))
     return {**document, **documents.read(bus, edited[0])} if edited else document
 
@@ -53,6 +56,8 @@ def _immutable(bus: Bus, wanted: Sequence[Key]) -> list[Item]:
     missing = [key for key in wanted if key not in found]
     if missing:
         found |= bus.store.table.batch_get(missing)
+    if not found.keys() >= set(wanted):
+        raise StoreError(detail="a stored document is missing")
     return [found[key] for key in wanted]
 
 
@@ -76,14 +81,16 @@ def result(bus: Bus, job: Job) -> Any:
     return documents.read(bus, item) if item else None
 
 
-def whole(bus: Bus, job: Job) -> dict[str, Any]:
-    """A job as `GET job` shows it."""
-    shown = work(bus, job)
+def whole(bus: Bus, job: Job, known: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A job as `GET job` shows it; ``known`` is its work where the caller has it at hand."""
+    shown = dict(known) if known is not None else work(bus, job)
     shown["artifacts"] = [*shown["artifacts"], *later_artifacts(bus, job)]
     shown["result"] = result(bus, job)
     return views.whole(job, shown)
 
 
-def answer(call: Call, job: Job, *, created: bool = False, replayed: bool = False) -> Answer:
-    """`{job}`: the whole job, built from the head as written."""
-    return Answer({"job": whole(call.bus, job)}, created, replayed, job.version)
+def answer(
+    call: Call, job: Job, *, created: bool = False, replayed: bool = False, work: dict[str, Any] | None = None
+) -> Answer:
+    """`{job}`: the whole job, built from the head as written; ``work`` where it is at hand."""
+    return Answer({"job": whole(call.bus, job, work)}, created, replayed, job.version)

@@ -31,11 +31,23 @@ def amend(call: Call, decision: Callable[[Project], Change | None]) -> tuple[Pro
         change = decision(head)
         if change is None:
             return head
+        _require_room(change)
         return write.change(call.bus, head, call.actor, call.now, change, remember=repeats.to_remember(call))
 
     project = the_project(call)
     written = write.decide(lambda again: write.reload(call.bus, project) if again else project, attempt)
     return written, repeated
+
+
+def _require_room(change: Change) -> None:
+    """Raise ``limit_reached`` when the roles or the pauses would outgrow the control item."""
+    changed, _ = items.encode({name: change.set[name] for name in ("roles", "pauses") if name in change.set})
+    for name, packed in changed.items():
+        if len(packed) > limits.CONTROL_BYTES:
+            raise InterlockError(
+                "limit_reached",
+                f"a project's {name} take at most {limits.CONTROL_BYTES:,} bytes together, compressed",
+            )
 
 
 def create(call: Call) -> Answer:
@@ -133,6 +145,9 @@ def _target(call: Call) -> str:
     body, project = call.body, the_project(call)
     if body["project"]:
         return "project"
+    target = f"role:{body['role']}" if body["role"] else f"agent:{body['agent']}"
+    if target in project.pauses:
+        return target  # what is gone meanwhile can still be resumed
     if body["role"]:
         if body["role"] not in project.roles:
             there = ", ".join(sorted(project.roles)) or "none yet"
@@ -141,14 +156,14 @@ def _target(call: Call) -> str:
                 f"there is no role {body['role']!r}; roles: {there}",
                 errors=[FieldError("role", "unknown role")],
             )
-        return f"role:{body['role']}"
+        return target
     if call.bus.store.table.get(keys.head(project.id, "agent", body["agent"])) is None:
         raise InterlockError(
             "unknown_agent",
             f"there is no agent {body['agent']}",
             errors=[FieldError("agent", "unknown agent")],
         )
-    return f"agent:{body['agent']}"
+    return target
 
 
 def pause(call: Call) -> Answer:

@@ -26,14 +26,16 @@ def me(call: Call) -> Answer:
     if actor.kind == "agent":
         position = cursors.read("claims", {"agent": actor.id}, call.query["cursor"])
         held, after = claims.held_jobs(call.bus, project.id, actor.id, after=position)
-        cursor = cursors.write("claims", {"agent": actor.id}, after) if after else None
+        cursor = claims.claims_cursor(actor.id, after)
     value = {
         "actor": views.actor(actor),
         "roles": list(actor.roles),
         "capabilities": list(actor.capabilities),
         "project": project.id,
         "claims": [views.held(job, call.now) for job in held],
-        "notices": notices.of_agent(actor, project, held),
+        "notices": notices.of_agent(actor, project, held)
+        if actor.kind == "agent"
+        else notices.of_owner(call.bus, project),
         "next_cursor": cursor,
     }
     return Answer(value)

@@ -167,8 +167,9 @@ def bus_resumed(bus: Bus, gap: int) -> int:
         shift, here = gap + 10 * limits.SECOND, 0
         for job in _held(bus, project.id, ""):
             if job.status in LEASED and job.lease_until is not None and job.assignee:
-                later = {"lease_until": job.lease_until + shift}
-                here += write.quietly(bus, job, later, conditions.lease_running(job.assignee, job.fence))
+                until = job.lease_until + shift
+                running = conditions.lease_running(job.assignee, job.fence, until)
+                here += write.quietly(bus, job, {"lease_until": until}, running)
         if here:
             moved += here
             data = {"gap_seconds": gap // limits.SECOND, "leases": here}

@@ -92,6 +92,12 @@ def revoke(call: Call) -> Answer:
             return None
         ended = replace(token, revoked_at=call.now)
         tokens = tuple(ended if known.id == token_id else known for known in head.tokens)
+        if head.id == call.actor.id and not live_tokens(tokens, call.now):
+            raise InterlockError(
+                "in_use",
+                "an owner cannot revoke its own last token",
+                hint="Rotate it, or let another owner revoke it.",
+            )
         return Change({"tokens": tokens}, (Fact("token.revoked", data={"token": token_id}),))
 
     head, _ = amend(call, _person(call), decision)

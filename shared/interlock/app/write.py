@@ -24,7 +24,7 @@ from interlock.store.ports import ConditionLost, Item, Key, Put, TransactionPart
 
 H = TypeVar("H", bound=Head)
 
-TRIES = 12
+TRIES = 40
 """How often a lost race is decided again before the caller is asked to come back."""
 
 
@@ -91,12 +91,17 @@ def change(
 
 
 def quietly(bus: Bus, head: Job, attributes: Mapping[str, Any], condition: Condition) -> bool:
-    """Set attributes that are no event (renewals, timer hops): no version, no ledger row. False when lost."""
+    """Set attributes that are no event (renewals, timer hops): no version, no ledger row. False when lost.
+
+    ``quiet`` is a mark of this write, so that one whose answer was lost, and that the engine repeated, is known again.
+    """
     to_set, to_remove = items.encode(attributes)
+    mark, key = 1 + int.from_bytes(bus.entropy(6), "big"), items.head_key(head)
     try:
-        bus.store.table.write(Update(items.head_key(head), {**to_set, "quiet": 1}, to_remove, condition))
-    except ConditionLost:
-        return False
+        bus.store.table.write(Update(key, {**to_set, "quiet": mark}, to_remove, condition))
+    except ConditionLost as lost:
+        found = lost.item or _head(bus, key)
+        return found is not None and found.get("quiet") == mark
     return True
 
 

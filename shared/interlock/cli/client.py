@@ -33,7 +33,7 @@ LONGEST_PAUSE = 5.0
 """Seconds between two attempts at most."""
 LONGEST_WAIT = 20.0
 """Seconds: a longer Retry-After is not waited for."""
-TIMEOUT = 30.0
+TIMEOUT = 15.0
 """Seconds until an answer must have begun."""
 
 _ABOUT_THE_CALLER = frozenset({"system.me", "jobs.explain"})

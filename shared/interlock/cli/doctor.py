@@ -50,7 +50,10 @@ def register(root: typer.Typer) -> None:
         mended = (
             [_mend(session.client, entity) for check in checks for entity in check.entities] if repair else []
         )
-        wrong = [check for check in checks if check.state == "wrong" and not (repair and check.entities)]
+        if mended:
+            time.sleep(audit.SETTLE)
+            checks = list(examine(session.client))  # what could be mended is only known now
+        wrong = [check for check in checks if check.state == "wrong"]
         failed = [one for one in mended if not one["repaired"]]
         report = {
             "ok": not wrong and not failed,

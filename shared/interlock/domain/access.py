@@ -86,6 +86,21 @@ RIGHTS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+WORDS: Mapping[str, str] = {
+    "anyone": "everybody",
+    "enrolled": "agents of the project",
+    "agent": "agents with a live role",
+    "owner": "owners",
+    "viewer": "viewers",
+    "installation": "owners of the installation",
+    "source": "the job's source",
+    "holder": "the job's holder",
+    "last_holder": "the job's last holder",
+    "self": "whom it is about",
+}
+"""The relations in the words of refusals and docs."""
+
+
 def relations(kind: str, rights: str, scope: str, *, live_role: bool) -> frozenset[str]:
     """The relations that a credential gives by itself, whatever the object."""
     if kind == "agent":
@@ -104,4 +119,5 @@ def allowed(operation: str, held: frozenset[str], kind: str) -> bool:
     rights = RIGHTS[operation]
     if "anyone" in rights or not held.isdisjoint(rights):
         return True
-    return kind == "agent" and "agent" in held and not {"holder", "last_holder"}.isdisjoint(rights)
+    may_hold = "agent" in held and not {"holder", "last_holder"}.isdisjoint(rights)
+    return kind == "agent" and may_hold

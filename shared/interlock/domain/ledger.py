@@ -100,8 +100,11 @@ def verify(
     findings: list[Finding] = []
     for event in events:
         entity, seq = str(event["entity"]), int(event["seq"])
+        if seq < 1:
+            findings.append(Finding(entity, seq, "broken", "events are numbered from 1"))
+            continue
         known = chains.setdefault(entity, {}).setdefault(seq, event)
-        if known is not event and known["digest"] != event["digest"]:
+        if known is not event and known != event:
             findings.append(Finding(entity, seq, "fork", "two different events carry this number"))
     for entity in sorted({*chains, *(heads or {})}):
         finding = _first_bad_link(entity, chains.get(entity, {}), (heads or {}).get(entity))

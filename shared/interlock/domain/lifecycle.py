@@ -58,7 +58,7 @@ TRANSITIONS = (
     Transition("retry", (FAILED,), (PUBLISHED,), ("owner",), "job.retried", note="counts an attempt; may raise the budget"),
     Transition("stop", HELD, (PUBLISHED, FAILED, CANCELLED), ("owner",), "job.stopped", new_fence=True, note="by `then`; the old fence answers `stop_requested`"),
     Transition("cancel", (*OPEN, *HELD), (CANCELLED,), ("source", "holder", "owner"), "job.cancelled", new_fence=True, note="the source only while nobody holds it"),
-    Transition("expire_deadline", (*OPEN, *HELD), (CANCELLED,), ("system",), "job.cancelled", new_fence=True, note="only when the setting `cancel_overdue` says so"),
+    Transition("expire_deadline", (*OPEN, IN_PROGRESS), (CANCELLED,), ("system",), "job.cancelled", new_fence=True, note="only when the setting `cancel_overdue` says so"),
 )  # fmt: skip
 
 BY_OPERATION = {row.operation: row for row in TRANSITIONS}

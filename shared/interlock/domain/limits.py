@@ -62,6 +62,8 @@ TIMER_HOP_SECONDS = 900
 """The longest delay of a queue message."""
 TIMER_SLACK = 3 * SECOND
 """A lease timer fires this long after the lease ends, so that it finds it past the skew."""
+LAST_CALL = 30 * SECOND
+"""A call that was let in before its caller was retired has ended by then (API Gateway gives up after 30 s)."""
 
 PROJECT_ROLES = 100
 AGENT_ROLES = 50
@@ -72,7 +74,7 @@ TOKEN_SECONDS = (1, 10 * 365 * 86_400)
 GRACE_SECONDS = (0, 30 * 86_400)
 PROJECT_PAUSES = 200
 CONTROL_BYTES = 64 * 1024
-"""A project's roles and pauses together: they sit in one item, which every claim reads."""
+"""A project's roles, and its pauses, compressed: they sit in one item, which every claim reads."""
 OPERATIONS_REMEMBERED = 8
 PAGE = (1, 100)
 DEFAULT_PAGE = 50

@@ -89,7 +89,7 @@ def require_claim(job: Job, actor: Actor, fence: int) -> None:
         code = "stop_requested" if fence == job.stopped_fence else "lease_lost"
         raise InterlockError(
             code,
-            f"the claim with fence {fence} has ended; {where_now(job)}",
+            f"no live claim has fence {fence}; {where_now(job)}",
             extra={"job_status": job.status, "fence": job.fence},
         )
     if job.assignee != actor.id:

@@ -30,7 +30,8 @@ class Timer:
 
 _ARMS = {
     "lease": frozenset({"job.claimed", "job.restarted", "job.resumed", "job.unblocked"}),
-    "deadline": frozenset({"job.created", "job.updated"}),
+    # a chain ends when it finds the job failed, so what brings it back arms another
+    "deadline": frozenset({"job.created", "job.updated", "job.retried", "job.restarted"}),
     "start": frozenset({"job.created"}),
     "retire": frozenset({"agent.retired"}),
 }
@@ -41,7 +42,9 @@ def timers(head: object, types: Iterable[str] | None = None) -> list[Timer]:
     if isinstance(head, Job):
         found = _of_job(head)
     elif isinstance(head, Agent) and head.retired_at:
-        found = [Timer({"kind": "retire", "project": head.project, "agent": head.id}, head.retired_at)]
+        # late enough for a claim of the last moment to be caught too
+        due = head.retired_at + limits.LAST_CALL
+        found = [Timer({"kind": "retire", "project": head.project, "agent": head.id}, due)]
     else:
         return []
     if types is None:

@@ -38,31 +38,28 @@ class Admission:
     target: Job | Agent | Owner | None
 
 
-def _unauthorised(code: str, base: str, detail: str = "") -> InterlockError:
-    challenge = f'Bearer resource_metadata="{base}/.well-known/oauth-protected-resource"'
-    if code != "token_missing":
-        challenge += ', error="invalid_token"'
-    return InterlockError(code, detail, headers={"WWW-Authenticate": challenge})
+def challenge(code: str, base: str) -> str:
+    """The WWW-Authenticate header of every 401: where the API, at this address, says how to get a credential."""
+    where = f'Bearer resource_metadata="{base}/.well-known/oauth-protected-resource"'
+    return where if code == "token_missing" else where + ', error="invalid_token"'
 
 
-def credential_of(header: str | None, base: str) -> Credential:
+def credential_of(header: str | None) -> Credential:
     """The credential of an Authorization header."""
     if not header:
-        raise _unauthorised("token_missing", base)
+        raise InterlockError("token_missing")
     scheme, _, text = header.strip().partition(" ")
     found = read_token(text.strip()) if scheme.lower() == "bearer" else None
     if found is None:
-        raise _unauthorised(
-            "token_invalid", base, "the Authorization header does not carry an Interlock token"
-        )
+        raise InterlockError("token_invalid", "the Authorization header does not carry an Interlock token")
     return found
 
 
 def admit(
-    bus: Bus, operation: Operation, params: Mapping[str, str], header: str | None, base: str, now: int
+    bus: Bus, operation: Operation, params: Mapping[str, str], header: str | None, now: int
 ) -> Admission:
     """Authenticate, find project and object, check the right. Raises 401, 404, 403, in this order."""
-    credential = credential_of(header, base)
+    credential = credential_of(header)
     identity = keys.head(credential.scope, credential.kind, credential.identity)
     path_project = params.get("project")
     sound = all(_ID.fullmatch(value) for value in params.values())
@@ -70,7 +67,7 @@ def admit(
     control = keys.project_head(path_project) if path_project and sound else None
     object_key = _object_key(scope, params) if sound else None
     found = bus.store.table.batch_get([key for key in (identity, control, object_key) if key is not None])
-    person = _authenticated(found.get(identity), credential, base, now)
+    person = _authenticated(found.get(identity), credential, now)
     project = items.project(found[control]) if control and control in found else None
     foreign = path_project is not None and credential.scope not in (path_project, INSTALLATION)
     if not sound or foreign or (path_project is not None and project is None):
@@ -97,14 +94,14 @@ def _target(found: Mapping[Key, Item], key: Key | None) -> Job | Agent | Owner |
     return None if isinstance(head, Project) else head
 
 
-def _authenticated(item: Item | None, credential: Credential, base: str, now: int) -> Agent | Owner:
+def _authenticated(item: Item | None, credential: Credential, now: int) -> Agent | Owner:
     if item is None:
-        raise _unauthorised("token_invalid", base)
+        raise InterlockError("token_invalid")
     person = items.read(item)
     assert isinstance(person, Agent | Owner)
     refused = judge_token(person.tokens, credential, now)
     if refused:
-        raise _unauthorised(refused, base)
+        raise InterlockError(refused)
     return person
 
 
@@ -123,18 +120,21 @@ def _sees(actor: Actor, project: Project | None, target: Job | Agent | Owner) ->
     return actor.kind == "owner" or target.id == actor.id
 
 
-def _check_right(
-    operation: Operation, actor: Actor, target: Job | Agent | Owner | None
-) -> None:
+def _check_right(operation: Operation, actor: Actor, target: Job | Agent | Owner | None) -> None:
     held = access.relations(actor.kind, actor.rights, actor.scope, live_role=bool(actor.roles))
     if target is not None and target.id == actor.id:
         held |= {"self"}
     if isinstance(target, Job) and target.source == actor.reference:
         held |= {"source"}
+    if isinstance(target, Job) and target.held_by(actor.id):
+        held |= {"agent"}  # a holder acts on what it holds even when its roles were taken away meanwhile
     if not access.allowed(operation.name, held, actor.kind):
-        needed = " or ".join(right.replace("_", " ") for right in access.RIGHTS[operation.name])
+        needed = " or ".join(access.WORDS[right] for right in access.RIGHTS[operation.name])
         raise InterlockError(
             "forbidden",
-            f"{operation.name} is for: {needed}",
+            f"{operation.name} is for {needed}",
+            hint="Ask an owner of the installation."
+            if access.RIGHTS[operation.name] == ("installation",)
+            else None,
             extra={"needs": list(access.RIGHTS[operation.name])},
         )

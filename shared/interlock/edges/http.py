@@ -11,6 +11,7 @@ import binascii
 import importlib
 import re
 import time
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
@@ -31,7 +32,7 @@ Handler = Callable[[Event, Any], dict[str, Any]]
 
 _NOBODY = Actor("anonymous", "", "")
 _TRACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
-_ETAG = re.compile(r'(?:W/)?"v(\d{1,15})"')
+_ETAG = re.compile(r'(?:W/)?"v([0-9]{1,15})"')
 _KEY = re.compile(rf"[\x20-\x7e]{{1,{limits.KEY_CHARACTERS}}}")
 _LISTS = frozenset({"status", "role"})
 
@@ -89,7 +90,8 @@ class _Request:
         self.headers: dict[str, str] = {
             str(k).lower(): str(v) for k, v in (event.get("headers") or {}).items()
         }
-        self.base = f"{self.headers.get('x-forwarded-proto', 'https')}://{context.get('domainName') or self.headers.get('host', '')}"
+        scheme = "http" if self.headers.get("x-forwarded-proto") == "http" else "https"
+        self.base = f"{scheme}://{context.get('domainName') or self.headers.get('host', '')}"
         self.params: dict[str, str] = dict(event.get("pathParameters") or {})
         self.actor = _NOBODY
 
@@ -103,9 +105,28 @@ class _Request:
         else:
             # a lone surrogate in the event becomes bytes that the reader then refuses
             data = str(raw).encode("utf-8", "surrogatepass")
+        encoding = self.headers.get("content-encoding", "identity").strip().lower()
+        if encoding == "gzip":
+            data = _unzipped(data)
+        elif encoding not in ("", "identity"):
+            raise InterlockError(
+                "unsupported_media_type", f"the body is encoded with {encoding}; gzip is understood"
+            )
         if len(data) > limits.BODY_BYTES:
             raise models.too_large("the body", limits.BODY_BYTES)
         return data
+
+
+def _unzipped(data: bytes) -> bytes:
+    """A gzip body; never more of it than a byte beyond the limit."""
+    unzip = zlib.decompressobj(wbits=31)
+    try:
+        found = unzip.decompress(data, limits.BODY_BYTES + 1)
+    except zlib.error:
+        raise InterlockError("malformed_request", "the body is not gzip") from None
+    if not unzip.eof and len(found) <= limits.BODY_BYTES:
+        raise InterlockError("malformed_request", "the gzip body is cut short")
+    return found
 
 
 def _served(event: Event, name: str, answer: Callable[[_Request], dict[str, Any]]) -> dict[str, Any]:
@@ -115,6 +136,8 @@ def _served(event: Event, name: str, answer: Callable[[_Request], dict[str, Any]
     try:
         response = answer(request)
     except InterlockError as error:
+        if error.status == 401:
+            error.headers["WWW-Authenticate"] = auth.challenge(error.code, request.base)
         response = problems.problem_response(error, request.id)
     except write.Lost:
         response = problems.problem_response(
@@ -136,9 +159,7 @@ def _call(request: _Request, operation: Operation, body_model: Any, query_model:
     key_header, if_match = _key_header(request, operation), _if_match(request)
     if access.RIGHTS[operation.name] == ("anyone",):
         return Call(bus, operation.name, _NOBODY, now, params=request.params)
-    admitted = auth.admit(
-        bus, operation, request.params, request.headers.get("authorization"), request.base, now
-    )
+    admitted = auth.admit(bus, operation, request.params, request.headers.get("authorization"), now)
     request.actor = admitted.actor
     body, sent = _fields(body_model, raw)
     query = _query(query_model, request)

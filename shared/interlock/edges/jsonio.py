@@ -36,7 +36,7 @@ def read(data: bytes) -> Any:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise InterlockError(
-            "malformed_json", f"{error.msg} at line {error.lineno} column {error.colno}"
+            "malformed_json", f"{error.msg.removesuffix(' at')} at line {error.lineno} column {error.colno}"
         ) from None
     except RecursionError:
         raise _too_deep() from None
@@ -51,7 +51,7 @@ def _check_depth(text: str) -> None:
         return
     depth = 0
     for token in _TOKENS.finditer(text):
-        first = token[0][0]
+        first = text[token.start()]
         depth += 1 if first in "[{" else -1 if first in "]}" else 0
         if depth > limits.JSON_DEPTH:
             raise _too_deep()

@@ -18,6 +18,7 @@ from pydantic import (
     ConfigDict,
     Field,
     WithJsonSchema,
+    model_serializer,
     model_validator,
 )
 
@@ -64,7 +65,7 @@ class Text(GroupedMetadata):
 
 def too_large(part: str, limit: int, unit: str = "bytes") -> InterlockError:
     """The refusal of a part that is larger than it may be."""
-    return InterlockError("too_large", f"{part} is larger than {limit:,} {unit}")
+    return InterlockError("too_large", f"{part}: more than {limit:,} {unit}")
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,12 @@ def _not_review(value: list[str]) -> list[str]:
     if "review" in value:
         raise ValueError("review cannot be required here")
     return list(dict.fromkeys(value))
+
+
+def _only_true(value: Any) -> Any:
+    if value is not True:
+        raise ValueError("must be true")
+    return value
 
 
 def _a_status(value: str) -> str:
@@ -221,7 +228,7 @@ class JobCreate(Model):
     def _parts(self) -> JobCreate:
         parts = {"constraints": self.constraints, "artifacts": [item.model_dump() for item in self.artifacts]}
         if jsonio.size(parts) > limits.PARTS_BYTES:
-            raise too_large("constraints, routing and artifacts together", limits.PARTS_BYTES)
+            raise too_large("constraints and artifacts together", limits.PARTS_BYTES)
         return self
 
 
@@ -434,6 +441,12 @@ class Settings(Model):
     lease_seconds: Lease = limits.DEFAULT_LEASE_SECONDS
     cancel_overdue: bool = False
 
+    @model_serializer
+    def _sent(self) -> dict[str, Any]:
+        return {
+            name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set
+        }
+
 
 class ProjectCreate(Model):
     """A project."""
@@ -453,7 +466,7 @@ class ProjectEdit(Model):
 class Pause(Model):
     """Exactly one of project, role, agent."""
 
-    project: Literal[True] | None = None
+    project: Annotated[Literal[True], BeforeValidator(_only_true)] | None = None
     role: Key | None = None
     agent: Id | None = None
     reason: Reason | None = None
@@ -487,11 +500,16 @@ FeedCount = Annotated[int, BeforeValidator(_digits), Field(ge=limits.FEED_PAGE[0
 Cursor = Annotated[str, Field(min_length=1, max_length=limits.CURSOR_CHARACTERS)]
 
 
-class PageQuery(Model):
+class CursorQuery(Model):
+    """Where to go on."""
+
+    cursor: Cursor | None = None
+
+
+class PageQuery(CursorQuery):
     """A page of a list."""
 
     limit: Count = limits.DEFAULT_PAGE
-    cursor: Cursor | None = None
 
 
 class JobQuery(PageQuery):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from pydantic.json_schema import models_json_schema
@@ -38,8 +39,9 @@ _AREAS: Mapping[str, str] = {
 _WITHOUT_CREDENTIAL = ("401", "403", "404", "409", "412", "422", "428")
 
 
+@cache
 def document() -> dict[str, Any]:
-    """The whole description."""
+    """The whole description. Made once; nobody changes it."""
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS.values():
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
@@ -70,7 +72,12 @@ def _schemas() -> dict[str, Any]:
     _, bodies = models_json_schema(
         [(getattr(models, name), "validation") for name in sorted(wanted)], ref_template=_REF
     )
-    return {**dict(sorted(bodies["$defs"].items())), **answers.schemas()}
+    schemas = dict(sorted(bodies["$defs"].items()))
+    for name in schemas:
+        if name.endswith("Edit"):  # what is not sent stays as it is: an edit has no defaults
+            for field in schemas[name]["properties"].values():
+                field.pop("default", None)
+    return {**schemas, **answers.schemas()}
 
 
 def _operation(operation: Operation) -> dict[str, Any]:

@@ -115,7 +115,7 @@ _ROWS = (
     _op("projects.pause", f"POST {P}/pause", "projects:pause", "Pause claims of the project, a role or an agent.", "Paused", body="Pause"),
     _op("projects.resume", f"POST {P}/resume", "projects:resume", "Let claims go on.", "Paused", body="Pause"),
     # system
-    _op("system.me", f"GET {P}/me", "system:me", "Who the caller is and what it holds.", "Me", query="PageQuery"),
+    _op("system.me", f"GET {P}/me", "system:me", "Who the caller is and what it holds.", "Me", query="CursorQuery"),
     _op("system.stats", f"GET {P}/stats", "system:stats", "Counts and ages of what is on the board.", "Stats"),
     _op("system.repair", f"POST {P}/repair", "system:repair", "Send again what an entity's head implies.", "Repaired", body="Repair"),
     _op("system.dead_letters", "GET /v1/dead-letters", "system:dead_letters", "Count the messages and records that could not be handled.", "DeadLetters"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from interlock.app.bootstrap import ensure_local
+from interlock.app.bootstrap import dead_tokens, ensure_local
 from interlock.app.call import Bus
 from interlock.domain import ids
 from interlock.domain.identity import INSTALLATION, write_token
@@ -26,6 +27,8 @@ from interlock.local.loops import Consume, Dispatch, Every, Fire, Idle, Loop
 from interlock.local.pulse import BEAT, Pulse
 from interlock.local.routing import Router
 from interlock.local.template import Function, Handler, Template
+
+log = logging.getLogger("interlock.up")
 
 PROJECT = "default"
 STOP_SECONDS = 10.0
@@ -63,6 +66,11 @@ class LocalBus:
             begun.callback(runtime.use, None)
             credentials = held.credentials(lambda: _new_credentials(self.bus))
             ensure_local(self.bus, credentials.owner_token, credentials.agent_token)
+            for dead in dead_tokens(self.bus, credentials.owner_token, credentials.agent_token):
+                log.warning(
+                    "a token in credentials.json no longer works (%s); move the file away to get new ones",
+                    dead,
+                )
             pulse = Pulse(self.bus) if engine.ours else None
             before = pulse.check if pulse else _nothing
             read = template.read(template.find())

@@ -30,7 +30,8 @@ class _Human(logging.Formatter):
         if hasattr(record, "status"):
             given = (getattr(record, name, None) for name in _REQUEST)
             method, path, status, took, actor, request = ("-" if value is None else value for value in given)
-            line = f"{clock} {method} {path} {status} {took} ms {actor} {request}"
+            shown = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in str(path))
+            line = f"{clock} {method} {shown} {status} {took} ms {actor} {request}"
         else:
             line = f"{clock} {record.levelname.lower()} {record.name}: {record.getMessage()}"
         if record.exc_info:

@@ -62,7 +62,9 @@ def run(
     settings = Settings(Path(data), host, port, engine, threads or THREADS)
     try:
         with LocalBus(settings) as bus:
-            print(_line(bus) if json else _panel(bus, settings), flush=True)
+            # beside a command standard output is the command's own, but for the line that --json promises
+            shown = sys.stderr if command and not json else sys.stdout
+            print(_line(bus) if json else _panel(bus, settings), file=shown, flush=True)
             return _beside(bus, command, stop) if command else _until(stop)
     except FolderError as problem:
         _say(str(problem))

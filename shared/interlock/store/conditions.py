@@ -109,14 +109,15 @@ def held(agent: str, fence: int, version: int, statuses: Sequence[str]) -> Condi
     )  # fmt: skip
 
 
-def lease_running(agent: str, fence: int) -> Condition:
-    """Holds when the agent's lease on the job is still the one that is to be renewed."""
+def lease_running(agent: str, fence: int, until: int) -> Condition:
+    """Holds when the agent's lease on the job is still the one to be renewed, and ``until`` would not shorten it."""
     return Condition(
         "lease_running",
         AllOf((
             OneOf("status", ("in_progress", "unblocked")),
             Compare("assignee", "=", agent),
             Compare("fence", "=", fence),
+            Compare("lease_until", "<=", until),
         )),
     )  # fmt: skip
 
@@ -140,6 +141,11 @@ def timer_hop(attribute: str, hop: int, fence: int | None = None) -> Condition:
     if fence is not None:
         tests += (Compare("fence", "=", fence),)
     return Condition("timer_hop", AllOf(tests))
+
+
+def enrolled() -> Condition:
+    """Holds when the identity is there and was not retired."""
+    return Condition("enrolled", AllOf((Exists("pk"), Absent("retired_at"))))
 
 
 def slot_free(holder: str) -> Condition:

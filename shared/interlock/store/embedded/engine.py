@@ -155,9 +155,10 @@ class FileEngine:
         self._idle: deque[sqlite3.Connection] = deque()
         self._inbox: SimpleQueue[_Submission | None] = SimpleQueue()
         try:
+            path.touch(mode=0o600)  # what SQLite puts beside it takes its mode
             self._connection = connect(path, cache_kib=16 * 1024)
             prepare(self._connection, durable=True)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise unavailable(error) from error
         self._writer = _Writer(self._connection, self.changed, self.queued)
         self._thread = threading.Thread(target=self._run, name="interlock-writer", daemon=True)

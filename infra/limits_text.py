@@ -1,0 +1,151 @@
+"""What each limit of interlock.domain.limits means and how the bus answers beyond it, for docs/limits.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """``name`` is the limit in domain/limits.py; ``code`` the error beyond it, ``instead`` a remark (or, without a
+    code, what happens instead of a refusal)."""
+
+    name: str
+    what: str
+    unit: str = ""
+    code: str | None = "invalid"
+    instead: str = ""
+
+
+SECTIONS: tuple[tuple[str, tuple[Row, ...]], ...] = (
+    (
+        "Requests",
+        (
+            Row("BODY_BYTES", "A body", "bytes", "too_large"),
+            Row("JSON_DEPTH", "Nesting of a body", "levels", "malformed_json"),
+            Row("INTEGER_DIGITS", "An integer; other numbers are IEEE doubles", "digits", "malformed_json"),
+            Row("KEY_CHARACTERS", "`Idempotency-Key`, printable ASCII", "characters", "malformed_request"),
+            Row("QUERY_PARAMETERS", "Parameters of a query", code="malformed_request"),
+            Row("CURSOR_CHARACTERS", "A cursor", "characters"),
+            Row(
+                "ID_CHARACTERS",
+                "An id in a body or a path",
+                "characters",
+                instead="404 `not_found` in a path",
+            ),
+        ),
+    ),
+    (
+        "Jobs",
+        (
+            Row("SUMMARY_CHARACTERS", "`summary`", "characters"),
+            Row("EXTERNAL_ID_CHARACTERS", "`external_id`", "characters"),
+            Row("CONSTRAINTS", "`constraints`"),
+            Row("CONSTRAINT_CHARACTERS", "One constraint", "characters"),
+            Row("CONTEXT_BYTES", "`context`", "bytes", "too_large"),
+            Row("PARTS_BYTES", "Constraints and artifacts of one call together", "bytes", "too_large"),
+            Row("CAPABILITIES", "`capabilities`"),
+            Row("CAPABILITY_CHARACTERS", "One capability", "characters"),
+            Row("REQUIRES", "`requires`, artifact types"),
+            Row("MAX_RETRIES", "`max_retries`"),
+            Row("DEFAULT_RETRIES", "`max_retries` when it is not sent", code=None),
+            Row("LEASE_SECONDS", "`lease_seconds`", "seconds"),
+            Row(
+                "DEFAULT_LEASE_SECONDS",
+                "`lease_seconds` when neither job, role nor project names one",
+                "seconds",
+                None,
+            ),
+            Row("HEARTBEAT_SECONDS", "`heartbeat_seconds` of a claim", "seconds"),
+            Row("REASON_CHARACTERS", "A reason, and `result.summary`", "characters"),
+            Row("RESULT_BYTES", "`result.data`", "bytes", "too_large"),
+            Row("EVENT_DATA_BYTES", "`data` of fail, block and custom events", "bytes", "too_large"),
+        ),
+    ),
+    (
+        "Artifacts",
+        (
+            Row("ARTIFACTS", "Artifacts of a job", code="limit_reached", instead="422 `invalid` at creation"),
+            Row("ARTIFACTS_PER_CALL", "Artifacts of a result"),
+            Row("ARTIFACT_TYPE_CHARACTERS", "`type`", "characters"),
+            Row("URI_CHARACTERS", "`uri`", "characters"),
+            Row("CHECKSUM_CHARACTERS", "`checksum`", "characters"),
+            Row("METADATA_BYTES", "`metadata`", "bytes", "too_large"),
+        ),
+    ),
+    (
+        "Projects, roles, agents, owners, tokens",
+        (
+            Row("ROLE_CHARACTERS", "A role's key, a project's id", "characters"),
+            Row("LABEL_CHARACTERS", "Labels, titles, names, sessions, custom event types", "characters"),
+            Row("PROJECT_ROLES", "Roles of a project", code="limit_reached"),
+            Row("PROJECT_PAUSES", "Pauses of a project", code="limit_reached"),
+            Row(
+                "CONTROL_BYTES",
+                "All roles of a project, and all its pauses, compressed",
+                "bytes",
+                "limit_reached",
+            ),
+            Row("AGENT_ROLES", "Roles of an agent, or of one claim-next"),
+            Row(
+                "LIVE_TOKENS",
+                "Live tokens of an agent or owner; a rotation may pass it by one",
+                "",
+                "limit_reached",
+            ),
+            Row("TOKEN_SECONDS", "`expires_in` of a token", "seconds"),
+            Row("GRACE_SECONDS", "`grace_seconds` of a rotation", "seconds"),
+        ),
+    ),
+    (
+        "Lists",
+        (
+            Row("PAGE", "`limit` of a list"),
+            Row("DEFAULT_PAGE", "`limit` of a list when it is not sent", code=None),
+            Row("FEED_PAGE", "`limit` and `last` of events"),
+            Row("DEFAULT_FEED_PAGE", "`limit` of events when it is not sent", code=None),
+            Row(
+                "LARGE_EVENTS_PAGE",
+                "Events with large data on one page of events",
+                code=None,
+                instead="the page is shorter and carries a cursor",
+            ),
+            Row(
+                "CLAIMS_PAGE",
+                "Claims in one answer of `me` and heartbeat",
+                code=None,
+                instead="`next_cursor` goes on",
+            ),
+            Row("COUNTED", "What stats counts", code=None, instead="`more` is true"),
+            Row(
+                "ERRORS_NAMED",
+                "Wrong fields that one error names",
+                code=None,
+                instead="`detail` says how many more there are",
+            ),
+        ),
+    ),
+)
+
+INTERNAL: Mapping[str, tuple[str, str]] = {
+    "BEATS_PER_LEASE": ("A lease that is kept by heartbeats lasts", "beats"),
+    "SKEW": ("A lease must be past by so much before another may take the job", "whole seconds"),
+    "LATE": ("A lease must be past by so much before claim-next ends it in passing", "whole seconds"),
+    "TIMER_SLACK": ("A lease timer fires so long after the lease's end", "whole seconds"),
+    "TIMER_HOP_SECONDS": ("Longest delay of one timer message; later times take several", "seconds"),
+    "LAST_CALL": ("A retired agent's hands are emptied once more after", "whole seconds"),
+    "OPERATIONS_REMEMBERED": ("Latest calls that an object remembers, for repeats by key", "calls"),
+    "MEMORY_OF_CALLS": ("A claim-next with an Idempotency-Key that took a job is remembered for", "days"),
+    "DEAD_TOKENS": (
+        "Ended tokens that an identity remembers, so that their holders learn why they are refused",
+        "tokens",
+    ),
+    "INLINE_BYTES": ("Event data and results up to this size travel in the head", "bytes"),
+    "BLOB_BYTES": ("Compressed documents above this size are stored as blobs", "bytes"),
+    "QUOTED_CHARACTERS": ("How much of a caller's own text an error repeats", "characters"),
+}
+"""Names in domain/limits.py that no caller runs into: (meaning, unit)."""
+
+UNITS = frozenset({"SECOND", "HOUR", "DAY"})
+"""Names in domain/limits.py that are units."""

@@ -1,0 +1,215 @@
+"""One request per operation that is accepted, made in a world where it is possible.
+
+An operation that has no row here fails the tests that go over all operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.sim.world import Reply
+from tests.unit.checked import CheckedWorld
+
+from interlock.edges.operations import OPERATIONS
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request. ``token`` names one of the world's credentials."""
+
+    method: str
+    path: str
+    body: Any = None
+    token: str | None = "owner"
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def by(self, w: CheckedWorld, **more: Any) -> Reply:
+        """Send it, judged."""
+        asked = {
+            "body": self.body,
+            "token": self.token,
+            "query": dict(self.query),
+            "headers": dict(self.headers),
+        }
+        return w.call(self.method, self.path, **{**asked, **more})
+
+
+Arrange = Callable[[CheckedWorld], Sent]
+
+
+def _plain(method: str, path: str, body: Any = None, token: str | None = "owner", **query: str) -> Arrange:
+    return lambda _: Sent(method, path, body, token, query)
+
+
+def _on(
+    status: str,
+    method: str,
+    path: str,
+    body: Any = None,
+    token: str = "agent",
+    *,
+    fence: bool = False,
+    **more: Any,
+) -> Arrange:
+    """On a job in a status, that the world's agent published and holds or held."""
+
+    def arrange(w: CheckedWorld) -> Sent:
+        job, number = w.job_in(status, artifacts=[{"type": "log", "uri": "s3://x"}])
+        sent = {**body, "fence": number} if fence and body is not None else body
+        where = path
+        if "{artifact}" in path:
+            where = path.replace("{artifact}", w.get(job)["artifacts"][0]["id"])
+        return Sent(method, f"P/jobs/{job}{where}", sent, token, **more)
+
+    return arrange
+
+
+def _agent(method: str, path: str, body: Any = None) -> Arrange:
+    """On another agent."""
+
+    def arrange(w: CheckedWorld) -> Sent:
+        agent = w.enrol("target", ("qa",))
+        token = w.ok("GET", f"P/agents/{agent}", token="owner")["agent"]["tokens"][0]["id"]
+        return Sent(method, f"P/agents/{agent}{path}".replace("{token}", token), body)
+
+    return arrange
+
+
+def _owner(base: str, method: str, path: str, body: Any = None) -> Arrange:
+    """On another owner, of the project or of the installation."""
+
+    def arrange(w: CheckedWorld) -> Sent:
+        owner = w.person("target", path=base)
+        found = w.ok("GET", base, token="owner")["items"]
+        token = next(item["tokens"][0]["id"] for item in found if item["id"] == owner)
+        return Sent(method, f"{base}/{owner}{path}".replace("{token}", token), body)
+
+    return arrange
+
+
+def _paused(w: CheckedWorld) -> Sent:
+    w.ok("POST", "P/pause", {"role": "qa"}, token="owner")
+    return Sent("POST", "P/resume", {"role": "qa", "reason": "r"})
+
+
+def _repair(w: CheckedWorld) -> Sent:
+    return Sent("POST", "P/repair", {"entity": f"job/{w.job()}"})
+
+
+def _beat(w: CheckedWorld) -> Sent:
+    job, fence = w.job_in("in_progress")
+    return Sent("POST", "P/heartbeat", {"jobs": [{"id": job, "fence": fence}]}, "agent")
+
+
+def _next(w: CheckedWorld) -> Sent:
+    w.job()
+    return Sent("POST", "P/claims", {"roles": ["developer"]}, "agent")
+
+
+def _redrive(w: CheckedWorld) -> Sent:
+    w.bus.store.queues.send(
+        "lease-dead", [({"kind": "retire", "project": "default", "agent": "agt_none"}, 0)]
+    )
+    return Sent("POST", "/v1/dead-letters/redrive", {"queue": "lease-dead"})
+
+
+_JOB = {
+    "summary": "work", "role": "developer", "external_id": "T-1", "priority": "high", "constraints": ["c"], "context": {"a": 1},
+    "artifacts": [{"type": "log", "uri": "s3://x", "checksum": "c", "metadata": {"a": 1}}], "max_retries": 1, "lease_seconds": 60,
+    "on_expire": "fail", "requires": ["log"], "capabilities": ["gpu"], "deadline": "2027-01-01T00:00:00Z",
+}  # fmt: skip
+_RESULT = {
+    "summary": "s",
+    "data": {"a": 1},
+    "artifacts": [{"type": "log", "uri": "s3://y", "checksum": "c", "metadata": {"a": 1}}],
+}
+_EDIT = {
+    "summary": "else",
+    "priority": 10,
+    "constraints": ["d"],
+    "context": {"b": 1},
+    "deadline": "2027-01-01T00:00:00Z",
+    "role": "qa",
+    "max_retries": 5,
+}
+_AGENT = {"label": "b", "roles": ["qa"], "tool_family": "x", "capabilities": ["gpu"]}
+_SETTINGS = {"visibility": "roles", "lease_seconds": 60, "cancel_overdue": True}
+_CLAIM = {"heartbeat_seconds": 30, "lease_seconds": 60, "session": "s"}
+_WHY = {"reason": "r", "data": {"a": 1}}
+_INSTALLATION = "/v1/owners"
+
+ACCEPTED: Mapping[str, Arrange] = {
+    "jobs.create": _plain("POST", "P/jobs", _JOB, "agent"),
+    "jobs.list": _plain("GET", "P/jobs", status="published", role="developer", limit="10"),
+    "jobs.get": _on("published", "GET", ""),
+    "jobs.edit": _on("published", "PATCH", "", _EDIT, "owner", headers={"If-Match": '"v1"'}),
+    "jobs.timeline": _on("in_progress", "GET", "/events", query={"limit": "5"}),
+    "jobs.record": _on("in_progress", "POST", "/events", {"type": "custom.step", "data": {"a": 1}}),
+    "jobs.explain": _on("published", "GET", "/explain", token="owner"),
+    "jobs.attach": _on("in_progress", "POST", "/artifacts", {"type": "log", "uri": "s3://y", "checksum": "c", "metadata": {"a": 1}}, fence=True),
+    "jobs.artifact": _on("published", "GET", "/artifacts/{artifact}"),
+    "jobs.cancel": _on("in_progress", "POST", "/cancel", {"reason": "r"}, fence=True),
+    "jobs.retry": _on("failed", "POST", "/retry", {"max_retries": 5}, "owner"),
+    "jobs.stop": _on("in_progress", "POST", "/stop", {"reason": "r", "then": "fail", "role": "qa"}, "owner"),
+    "claims.next": _next,
+    "claims.claim": _on("published", "POST", "/claim", _CLAIM),
+    "claims.complete": _on("in_progress", "POST", "/complete", {"result": _RESULT}, fence=True),
+    "claims.fail": _on("in_progress", "POST", "/fail", _WHY, fence=True),
+    "claims.block": _on("in_progress", "POST", "/block", _WHY, fence=True),
+    "claims.unblock": _on("blocked", "POST", "/unblock", {"reason": "r"}, fence=True),
+    "claims.resume": _on("unblocked", "POST", "/resume", {}, fence=True),
+    "claims.release": _on("in_progress", "POST", "/release", {"reason": "r"}, fence=True),
+    "claims.restart": _on("failed", "POST", "/restart", {}),
+    "claims.heartbeat": _beat,
+    "ledger.feed": _plain("GET", "P/events", last="10"),
+    "roles.create": _plain("POST", "P/roles", {"key": "cook", "label": "Cook", "lease_seconds": 60, "on_expire": "fail", "capabilities": ["k"]}),
+    "roles.list": _plain("GET", "P/roles"),
+    "roles.update": _plain("PATCH", "P/roles/qa", {"label": "Q", "lease_seconds": 60, "on_expire": "fail", "capabilities": ["k"]}),
+    "roles.delete": _plain("DELETE", "P/roles/qa"),
+    "agents.create": _plain("POST", "P/agents", _AGENT),
+    "agents.list": _plain("GET", "P/agents", limit="10"),
+    "agents.get": _agent("GET", ""),
+    "agents.update": _agent("PATCH", "", {**_AGENT, "roles": ["ops"]}),
+    "agents.delete": _agent("DELETE", ""),
+    "agents.token_create": _agent("POST", "/tokens", {"name": "n", "expires_in": 60}),
+    "agents.token_rotate": _agent("POST", "/tokens/{token}/rotate", {"grace_seconds": 60}),
+    "agents.token_revoke": _agent("DELETE", "/tokens/{token}"),
+    "owners.create": _plain("POST", "P/owners", {"label": "b", "rights": "viewer"}),
+    "owners.list": _plain("GET", "P/owners", limit="10"),
+    "owners.delete": _owner("P/owners", "DELETE", ""),
+    "owners.token_create": _owner("P/owners", "POST", "/tokens", {"name": "n", "expires_in": 60}),
+    "owners.token_rotate": _owner("P/owners", "POST", "/tokens/{token}/rotate", {"grace_seconds": 60}),
+    "owners.token_revoke": _owner("P/owners", "DELETE", "/tokens/{token}"),
+    "installation.owner_create": _plain("POST", _INSTALLATION, {"label": "b", "rights": "viewer"}),
+    "installation.owner_list": _plain("GET", _INSTALLATION, limit="10"),
+    "installation.owner_delete": _owner(_INSTALLATION, "DELETE", ""),
+    "installation.token_create": _owner(_INSTALLATION, "POST", "/tokens", {"name": "n", "expires_in": 60}),
+    "installation.token_rotate": _owner(_INSTALLATION, "POST", "/tokens/{token}/rotate", {"grace_seconds": 60}),
+    "installation.token_revoke": _owner(_INSTALLATION, "DELETE", "/tokens/{token}"),
+    "projects.create": _plain("POST", "/v1/projects", {"id": "p", "title": "P", "settings": _SETTINGS}),
+    "projects.list": _plain("GET", "/v1/projects", limit="10"),
+    "projects.get": _plain("GET", "P"),
+    "projects.update": _plain("PATCH", "P", {"title": "P", "settings": _SETTINGS}),
+    "projects.pause": _plain("POST", "P/pause", {"role": "qa", "reason": "r"}),
+    "projects.resume": _paused,
+    "system.me": _plain("GET", "P/me", token="agent"),
+    "system.stats": _plain("GET", "P/stats"),
+    "system.repair": _repair,
+    "system.dead_letters": _plain("GET", "/v1/dead-letters"),
+    "system.redrive": _redrive,
+    "system.health": _plain("GET", "/health", token=None),
+    "system.openapi": _plain("GET", "/openapi.json", token=None),
+}  # fmt: skip
+
+WITH_BODY = tuple(name for name, row in OPERATIONS.items() if row.body)
+WITH_CREDENTIAL = tuple(name for name in OPERATIONS if name not in ("system.health", "system.openapi"))
+WRITING = tuple(name for name, row in OPERATIONS.items() if row.method != "GET")
+
+
+def arranged(w: CheckedWorld, operation: str) -> Sent:
+    """A request of the operation that the world, as it is now, accepts."""
+    assert operation in ACCEPTED, f"{operation} has no request in tests/unit/requests.py"
+    return ACCEPTED[operation](w)
