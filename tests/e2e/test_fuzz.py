@@ -1,0 +1,128 @@
+"""Schemathesis against a served bus: requests made from the published description, right ones and wrong ones.
+
+Every answer must be one that the description promises, and none a defect; what must be refused is refused; and when
+it is over the ledger is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.domain.ledger import verify
+
+pytestmark = pytest.mark.e2e
+
+SECONDS = 35
+"""Of each run; there are two."""
+CHECKS = (
+    "not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",
+    "response_schema_conformance", "negative_data_rejection", "unsupported_method", "allow_header_conformance", "ignored_auth",
+)  # fmt: skip
+
+
+@dataclass
+class Served:
+    """A running bus, its credentials, and the objects that requests are aimed at."""
+
+    url: str
+    owner: str
+    log: Path
+
+    def call(self, method: str, path: str, body: Any = None, token: str | None = None) -> Any:
+        """A request that must succeed."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {token or self.owner}", "Content-Type": "application/json"}
+        request = urllib.request.Request(self.url + path, data, headers, method=method)
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return json.loads(answer.read())
+
+
+@pytest.fixture(scope="module")
+def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("fuzz")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK_")}
+    command = [
+        sys.executable,
+        "-m",
+        "interlock.cli.main",
+        "up",
+        "--json",
+        "--port",
+        "0",
+        "--data",
+        str(folder / "data"),
+    ]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=clean)
+    try:
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+        yield Served(first["url"], first["owner_token"], folder / "log")
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def aims(bus: Served, project: str) -> tuple[dict[str, str], str]:
+    """A new project: (its objects, by the names of path parameters, the token of the agent that holds the job)."""
+    bus.call("POST", "/v1/projects", {"id": project, "title": "Aim"})
+    p = f"/v1/projects/{project}"
+    bus.call("POST", f"{p}/roles", {"key": "developer", "label": "Developer"})
+    made = bus.call("POST", f"{p}/agents", {"label": "aim", "roles": ["developer"]})
+    owner = bus.call("POST", f"{p}/owners", {"label": "aim"})["owner"]
+    artifact = {"type": "log", "uri": "s3://x"}
+    job = bus.call("POST", f"{p}/jobs", {"summary": "work", "role": "developer", "artifacts": [artifact]})[
+        "job"
+    ]
+    bus.call("POST", f"{p}/jobs/{job['id']}/claim", {}, made["token"])
+    agent = made["agent"]
+    values = {
+        "project": project, "job": job["id"], "artifact": job["artifacts"][0]["id"], "agent": agent["id"],
+        "owner": owner["id"], "token": agent["tokens"][0]["id"], "role": "developer",
+    }  # fmt: skip
+    return values, made["token"]
+
+
+@pytest.mark.parametrize("who", ["owner", "agent"])
+def test_the_description_is_kept(bus: Served, who: str, tmp_path: Path) -> None:
+    values, of_agent = aims(bus, f"fuzz-{who}")
+    lines = ["[parameters]", *(f'"path.{name}" = "{value}"' for name, value in values.items())]
+    (tmp_path / "schemathesis.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    token = bus.owner if who == "owner" else of_agent
+    command = [
+        sys.executable, "-m", "schemathesis.cli", "--config-file", "schemathesis.toml", "run", f"{bus.url}/openapi.json",
+        "--header", f"Authorization: Bearer {token}", "--phases", "coverage,fuzzing", "--checks", ",".join(CHECKS),
+        "--max-examples", "12", "--max-time", str(SECONDS), "--seed", "20261130", "--generation-database", "none",
+        "--continue-on-failure", "--no-shrink", "--no-color", "--warnings", "off",
+    ]  # fmt: skip
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=SECONDS + 60
+    )
+    assert done.returncode == 0, done.stdout[-8_000:] + done.stderr[-2_000:]
+    assert "generated" in done.stdout
+    log = bus.log.read_text(encoding="utf-8", errors="replace")
+    assert "Traceback" not in log
+    assert " 500 " not in log
+
+    events: list[dict[str, Any]] = []
+    after = ""
+    while True:
+        page = bus.call("GET", f"/v1/projects/{values['project']}/events?limit=1000{after}")
+        events += page["items"]
+        after = f"&after={page['next_cursor']}"
+        if not page["more"]:
+            break
+    assert len(events) > 20
+    assert verify(events) == []

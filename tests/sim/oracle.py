@@ -1,0 +1,319 @@
+"""What must be true of a bus, whatever happened to it: judged from its memory and from the record of its calls.
+
+It reads the engine's tables directly and re-computes from the ledger what the heads should say.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from interlock.domain import ledger, limits
+from interlock.domain.identity import Agent
+from interlock.domain.job import Job
+from interlock.domain.lifecycle import CANCELLED, ENDED, FINAL, HELD, LEASED, OPEN, TRANSITIONS
+from interlock.domain.times import parse_rfc3339
+from interlock.store import items, keys
+from interlock.store.embedded.rows import decode
+from interlock.store.items import Head
+from interlock.store.ports import Item, Key
+
+SETTLING = 200
+"""Rounds of dispatching and consuming after which a bus must be at rest."""
+
+_MOVES = defaultdict(list)
+for _row in TRANSITIONS:
+    _MOVES[_row.event].append(_row)
+_HOLDERS = ("job.completed", "job.failed", "job.blocked", "job.resumed", "job.released")
+
+
+@dataclass
+class Memory:
+    """Everything a bus remembers."""
+
+    items: dict[Key, Item]
+    heads: dict[str, Head]
+    events: dict[str, list[dict[str, Any]]]
+    messages: list[tuple[str, int, dict[str, Any]]]
+
+    @property
+    def jobs(self) -> list[Job]:
+        return [head for head in self.heads.values() if isinstance(head, Job)]
+
+
+def memory(w: Any) -> Memory:
+    """Read it all."""
+    import json
+
+    def read(connection: Any) -> tuple[list[Any], list[Any]]:
+        rows = connection.execute("SELECT pk, sk, data, raw FROM items").fetchall()
+        return rows, connection.execute("SELECT queue, visible_at, body FROM messages ORDER BY id").fetchall()
+
+    rows, messages = w.engine.engine.read(read)
+    found = {Key(pk, sk): decode(pk, sk, data, raw) for pk, sk, data, raw in rows}
+    heads = {key.pk: items.read(item) for key, item in found.items() if key.sk == keys.HEAD}
+    events: dict[str, list[dict[str, Any]]] = {pk: [] for pk in heads}
+    for key in sorted(found):
+        if key.sk.startswith(keys.LOG_PREFIX):
+            events.setdefault(key.pk, []).extend(_events(found, key))
+    return Memory(found, heads, events, [(queue, at, json.loads(body)) for queue, at, body in messages])
+
+
+def _events(found: Mapping[Key, Item], key: Key) -> list[dict[str, Any]]:
+    events = items.unpack(found[key]["events"])
+    for event in events:
+        if "large" in event:
+            staged = found[keys.event_data(key.pk, event["seq"], event.pop("large"))]
+            event["data"] = items.unpack(staged["data"])
+    return list(events)
+
+
+# ---- coming to rest
+
+
+def settle(w: Any) -> None:
+    """Dispatch and consume what is due, until nothing is."""
+    for _ in range(SETTLING):
+        if not w.dispatch() + w.consume():
+            return
+    raise AssertionError(f"the bus does not come to rest: {memory(w).messages}")
+
+
+def drain(w: Any) -> None:
+    """Let every lease and date pass, as nobody renews anything any more: nothing may hang."""
+    leased = [job for job in memory(w).jobs if job.status in LEASED]
+    longest = max((job.lease_until or 0 for job in leased), default=0) - w.clock.now
+    for hop in range(max(longest, 0) // (limits.TIMER_HOP_SECONDS * 1_000) + 2):
+        w.clock.advance(limits.TIMER_HOP_SECONDS)
+        settle(w)
+        if hop:  # the first hop is where twins, if there were any, end
+            _assert(_multiplied(memory(w)))
+    state = memory(w)
+    _assert(f"{job.id} still {job.status} after its lease" for job in state.jobs if job.status in LEASED)
+    retired = {head.id for head in state.heads.values() if isinstance(head, Agent) and head.retired_at}
+    _assert(
+        f"{j.id} {j.status}, held by a retired agent"
+        for j in state.jobs
+        if j.status in HELD and j.assignee in retired
+    )
+    _assert(
+        f"{job.id} is overdue and not marked"
+        for job in state.jobs
+        if job.deadline and job.deadline < w.clock.now and job.overdue is None and job.status not in ENDED
+    )
+    _assert(
+        f"{job.id} waits beyond not_before"
+        for job in state.jobs
+        if job.status == "pending" and (job.not_before or 0) < w.clock.now
+    )
+
+
+def _multiplied(state: Memory) -> Iterable[str]:
+    """After a hop without faults at most one chain of a timer lives: its messages carry the head's hop."""
+    heads = {job.id: job for job in state.jobs}
+    alive: Counter[tuple[str, str]] = Counter()
+    for queue, _, body in state.messages:
+        job = heads.get(body.get("job", ""))
+        if queue != "lease" or job is None:
+            continue
+        hop = getattr(job, f"{body['kind']}_hop")
+        due = {"lease": job.fence, "deadline": job.deadline, "start": job.not_before}[body["kind"]]
+        alive[job.id, body["kind"]] += (
+            body["fence" if body["kind"] == "lease" else "at"] == due and body["hop"] == hop
+        )
+    return [f"{count} timers {kind} of {job}" for (job, kind), count in alive.items() if count > 1]
+
+
+# ---- judging
+
+
+def check(w: Any, record: Sequence[Any] = ()) -> None:
+    """Raise AssertionError naming everything that is wrong. The bus must be at rest."""
+    state = memory(w)
+    found: list[str] = []
+    for pk, head in state.heads.items():
+        item = state.items[Key(pk, keys.HEAD)]
+        found += [f"{pk}: {wrong}" for wrong in _of_head(head, item, state.events[pk])]
+        if isinstance(head, Job):
+            found += [
+                f"{head.id}: {wrong}"
+                for wrong in [*_of_job(head, state), *_of_history(head, state.events[pk])]
+            ]
+    chain = [event for pk in state.events for event in state.events[pk]]
+    by_scope: dict[str, list[str]] = defaultdict(list)
+    for pk, head in state.heads.items():
+        by_scope[items.entity(head)].append(pk)
+    known = {items.entity(head): (head.version, head.digest) for head in state.heads.values()}
+    found += [str(finding) for finding in ledger.verify(chain, known)]
+    found += [f"{name} is two entities: {pks}" for name, pks in by_scope.items() if len(pks) > 1]
+    found += _of_record(record, state)
+    _assert(found)
+
+
+def _assert(found: Iterable[str]) -> None:
+    listed = list(found)
+    if listed:
+        raise AssertionError("; ".join(listed))
+
+
+def _of_head(head: Head, item: Item, events: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    if {name: item[name] for name in ("g1pk", "g1sk") if name in item} != items.index_keys(head):
+        yield f"its index key is {item.get('g1pk')} {item.get('g1sk')}, not {items.index_keys(head)}"
+    latest = items.unpack(item["events"])
+    if latest[-1]["seq"] != head.version or latest[-1]["digest"] != head.digest:
+        yield f"version {head.version} is not its last event's"
+    if [event["seq"] for event in events] != list(range(1, head.version + 1)):
+        yield f"its ledger has {[event['seq'] for event in events]}, its version is {head.version}"
+    if len(head.ops) > limits.OPERATIONS_REMEMBERED:
+        yield f"it remembers {len(head.ops)} operations"
+
+
+def _of_job(job: Job, state: Memory) -> Iterable[str]:
+    pk = keys.partition(job.project, "job", job.id)
+    if (job.status in HELD and not job.assignee) or (job.status in (*OPEN, CANCELLED) and job.assignee):
+        yield f"{job.status} with assignee {job.assignee}"
+    if (job.lease_until is not None) != (job.status in LEASED) or (job.lease_hop is not None) != (
+        job.status in LEASED
+    ):
+        yield f"{job.status} with lease until {job.lease_until}, hop {job.lease_hop}"
+    if job.retry_count > job.max_retries:
+        yield f"{job.retry_count} retries of {job.max_retries}"
+    if job.rev > job.version:
+        yield f"rev {job.rev} beyond version {job.version}"
+    if (job.result is not None or job.result_ref is not None) and job.status != "completed":
+        yield f"{job.status} with a result"
+    wanted = [Key(pk, keys.BODY)]
+    wanted += [keys.context(pk, job.context)] if job.context else []
+    wanted += [keys.result(pk, job.result_ref)] if job.result_ref else []
+    yield from (f"{key} is missing" for key in wanted if key not in state.items)
+    later = sum(1 for key in state.items if key.pk == pk and key.sk.startswith(keys.ARTIFACT_PREFIX))
+    if later != job.later_artifacts or job.artifacts + later > limits.ARTIFACTS:
+        yield f"{later} later artifacts, {job.later_artifacts} counted, {job.artifacts} at creation"
+    if job.external_id is not None and job.status not in ENDED:
+        slot = state.items.get(keys.external_live(job.project, job.external_id))
+        if slot is None or slot["job"] != job.id:
+            yield f"its external id belongs to {slot and slot['job']}"
+
+
+def _of_history(job: Job, events: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    """Live the ledger again: every move is in the table, by who may, and leads to what the head says."""
+    status, fence, retries, holder = None, 0, 0, None
+    for event in events:
+        rows, kind = _MOVES.get(event["type"], ()), event["type"]
+        if not rows:
+            if event["from"] != event["to"] or (event["from"] is not None and event["from"] != status):
+                yield f"{kind} at {event['seq']} says {event['from']} -> {event['to']}, the job was {status}"
+            continue
+        fits = [r for r in rows if event["to"] in r.targets and (event["from"] in r.sources or not r.sources)]
+        if not fits or event["from"] != status:
+            yield f"{kind} at {event['seq']}: {event['from']} -> {event['to']}, the job was {status}"
+        who = event["actor"]["id"]
+        if kind in _HOLDERS and (who != holder or event["data"].get("fence") != fence):
+            yield f"{kind} at {event['seq']} by {who} under {event['data'].get('fence')}; {holder} held it under {fence}"
+        if kind == "job.restarted" and who != holder:
+            yield f"{kind} at {event['seq']} by {who}, {holder} held it last"
+        if rows[0].new_fence:
+            fence += 1
+        if kind in ("job.claimed", "job.restarted"):
+            holder = who
+            if event["data"]["fence"] != fence:
+                yield f"{kind} at {event['seq']} answers fence {event['data']['fence']}, it is the {fence}th"
+        elif event["to"] in OPEN or kind in ("job.stopped", "job.cancelled"):
+            holder = None
+        retries += kind in ("job.restarted", "job.retried") or (
+            kind == "job.lease_expired" and event["to"] == "published"
+        )
+        status = event["to"]
+        if event["from"] in FINAL:
+            yield f"{kind} at {event['seq']} after the end"
+    if (status, fence, retries) != (job.status, job.fence, job.retry_count):
+        yield f"the ledger says {(status, fence, retries)}, the head {(job.status, job.fence, job.retry_count)}"
+    if holder != job.assignee:
+        yield f"the ledger says {holder} holds it, the head {job.assignee}"
+
+
+# ---- the record of calls
+
+
+def _of_record(record: Sequence[Any], state: Memory) -> Iterable[str]:
+    owners: dict[tuple[str, int], Any] = {}
+    for sent in record:
+        if sent.status == 0:
+            continue  # its process died
+        if sent.status >= 500 and sent.code == "internal":
+            yield f"an internal error: {sent}"
+        if 400 <= sent.status < 500 and not _lapse_only(sent):
+            yield f"refused, and yet it wrote {[part.key for part in sent.heads]}: {sent}"
+        if sent.replayed and sent.heads and not sent.path.endswith("/claims"):
+            yield f"a repeat, and yet it wrote: {sent}"
+        if sent.status < 300 and isinstance(sent.reply.body, dict):
+            yield from _of_answer(sent, state)
+            yield from _of_claim(sent, owners)
+            yield from _of_promises(sent, state)
+
+
+def _lapse_only(sent: Any) -> bool:
+    """A refused claim may end, for the bus, a lease that it found over."""
+    return not sent.heads or (
+        sent.path.endswith("/claim")
+        and sent.code in ("ended", "already_claimed")
+        and all(part.set.get("status") == "failed" for part in sent.heads)
+    )
+
+
+def _of_answer(sent: Any, state: Memory) -> Iterable[str]:
+    """What an answer says of a job is a link of its chain."""
+    job = sent.reply.body.get("job")
+    if not isinstance(job, dict) or "digest" not in job:
+        return
+    events = next((e for pk, e in state.events.items() if pk.endswith(f"#job#{job['id']}")), [])
+    at = next((event for event in events if event["seq"] == job["version"]), None)
+    if at is None or at["digest"] != job["digest"]:
+        yield f"the ledger has no event {job['version']} with the digest that was answered: {sent}"
+
+
+def _of_claim(sent: Any, owners: dict[tuple[str, int], Any]) -> Iterable[str]:
+    """One claim, one owner: the same (job, fence) is only ever answered to one agent and one session or key."""
+    claim = sent.reply.body.get("claim")
+    if not claim or not sent.path.endswith(("/claim", "/claims")):
+        return
+    job = sent.reply.body["job"]
+    who = (job["assignee"], claim.get("session"))
+    first = owners.setdefault((job["id"], claim["fence"]), (who, sent))
+    if first[1] is sent:
+        return
+    same_key = sent.key is not None and (sent.path, sent.token, sent.key) == (
+        first[1].path,
+        first[1].token,
+        first[1].key,
+    )
+    if first[0] != who or not (same_key or claim.get("session")):
+        yield f"two owners of {job['id']} under fence {claim['fence']}: {first[1]} and {sent}"
+
+
+def _of_promises(sent: Any, state: Memory) -> Iterable[str]:
+    """A lease lasts as long as its holder was told, unless a block or an unblock paused it afterwards."""
+    body = sent.reply.body
+    promises = []  # (job, fence, until, known version)
+    if body.get("claim"):
+        until = parse_rfc3339(body["claim"]["expires_at"]) if body["claim"]["expires_at"] else 0
+        promises.append((body["job"]["id"], body["claim"]["fence"], until, body["job"]["version"]))
+    elif sent.path.endswith("/heartbeat"):
+        promises += [
+            (c["job"], c["fence"], sent.now + (c["expires_in"] or 0) * 1_000, 0)
+            for c in body["claims"]
+            if "stop" not in c
+        ]
+    for job, fence, until, version in promises:
+        events = next((e for pk, e in state.events.items() if pk.endswith(f"#job#{job}")), [])
+        for event in events:
+            if event["type"] in ("job.blocked", "job.unblocked", "job.resumed") and event["seq"] > version:
+                break
+            if (
+                event["type"] == "job.lease_expired"
+                and event["data"]["fence"] == fence
+                and parse_rfc3339(event["at"]) < until
+            ):
+                yield f"{job} was taken at {event['at']}, before {until} that was promised: {sent}"

@@ -1,0 +1,52 @@
+"""What a bus came to, without what differs between two runs of the same story: ids, times, digests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.sim import oracle
+
+from interlock.domain.identity import Agent, Owner, Project
+from interlock.domain.job import Job
+from interlock.store.items import Head
+
+
+def outcome(w: Any) -> list[tuple[Any, ...]]:
+    """Every entity as it ended, and what its ledger tells."""
+    state = oracle.memory(w)
+    found = []
+    for pk, head in state.heads.items():
+        events = [(e["type"], _by(e), e["from"], e["to"]) for e in state.events[pk]]
+        found.append((type(head).__name__, *_shown(head, w.clock.now), tuple(events)))
+    return sorted(found, key=repr)
+
+
+def _by(event: dict[str, Any]) -> str:
+    """Who did it. Whoever meets a lease that is over may end it: a timer, or the next claim."""
+    return "" if event["type"] == "job.lease_expired" else str(event["actor"]["label"])
+
+
+def _shown(head: Head, now: int) -> tuple[Any, ...]:
+    if isinstance(head, Job):
+        return (
+            (head.summary, head.status, head.role, head.priority, head.assignee_label, head.external_id),
+            (head.fence, head.retry_count, head.max_retries, head.version, head.rev, head.stopped_fence),
+            (
+                head.artifacts,
+                head.later_artifacts,
+                head.context,
+                head.overdue is not None,
+                head.parent is not None,
+            ),
+        )
+    if isinstance(head, Project):
+        return (
+            head.id,
+            head.title,
+            tuple(sorted(head.settings.items())),
+            tuple(head.roles),
+            tuple(head.pauses),
+        )
+    assert isinstance(head, Agent | Owner)
+    live = [token.name for token in head.tokens if token.live(now)]
+    return head.label, len(head.tokens), tuple(live), head.retired_at > 0
