@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from interlock.app import claims, load, notices, timers, write
-from interlock.app.call import Answer, Bus, Call
-from interlock.app.jobs import the_project
+from interlock.app.call import Answer, Bus, Call, the_project
 from interlock.domain import claim as rules
 from interlock.domain import limits
 from interlock.domain.identity import Project

@@ -56,3 +56,15 @@ class Answer:
     created: bool = False
     replayed: bool = False
     version: int | None = None
+
+
+def the_job(call: Call) -> Job:
+    """The call's job."""
+    assert isinstance(call.target, Job)
+    return call.target
+
+
+def the_project(call: Call) -> Project:
+    """The call's project."""
+    assert call.project is not None
+    return call.project

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from interlock.app import (
     artifacts,
-    cursors,
     documents,
     external,
     load,
@@ -19,16 +17,16 @@ from interlock.app import (
     views,
     write,
 )
-from interlock.app.call import Answer, Bus, Call
-from interlock.app.jobs import settle, the_job, the_project
+from interlock.app.call import Answer, Call, the_job, the_project
+from interlock.app.settle import settle
 from interlock.domain import claim as rules
 from interlock.domain import limits, moves
 from interlock.domain.identity import Actor
 from interlock.domain.job import Change, Job
-from interlock.domain.lifecycle import HELD, LEASED, PUBLISHED
+from interlock.domain.lifecycle import LEASED, PUBLISHED
 from interlock.errors import FieldError, InterlockError
 from interlock.store import conditions, items, keys
-from interlock.store.ports import Put, Query, TransactionPart, Update
+from interlock.store.ports import Put, TransactionPart
 
 
 def take(call: Call, job: Job, *, parts: Sequence[TransactionPart] = ()) -> Job:
@@ -141,7 +139,7 @@ def _by_holder(call: Call, job: Job) -> None:
 
 def complete(call: Call) -> Answer:
     """Complete the held job: evidence first, then one write that carries result, artifacts and the end."""
-    bus, result = call.bus, call.body["result"] or {}
+    result = call.body["result"] or {}
     parts: list[TransactionPart] = []
 
     def decision(job: Job) -> Change:
@@ -170,9 +168,14 @@ def complete(call: Call) -> Answer:
 
     implied = repeats.implied_key(call, _fence(call))
     job, repeat = settle(
-        call, decision, check=lambda job: _by_holder(call, job), implied=implied, parts=lambda _: parts
+        call,
+        the_job(call),
+        decision,
+        check=lambda job: _by_holder(call, job),
+        implied=implied,
+        parts=lambda _: parts,  # what the decision, which comes first, has put together
     )
-    return load.answer(Call(bus, call.operation, call.actor, call.now), job, replayed=repeat)
+    return load.answer(call, job, replayed=repeat)
 
 
 def _require_evidence(call: Call, job: Job, given: set[str]) -> None:
@@ -200,7 +203,7 @@ def _stored_result(call: Call, job: Job, kept: Mapping[str, Any]) -> dict[str, A
 
 
 def _holder_move(call: Call, decision: Any, *, implied: bytes | None = None) -> tuple[Job, bool]:
-    return settle(call, decision, check=lambda job: _by_holder(call, job), implied=implied)
+    return settle(call, the_job(call), decision, check=lambda job: _by_holder(call, job), implied=implied)
 
 
 def fail(call: Call) -> Answer:
@@ -223,7 +226,9 @@ def block(call: Call) -> Answer:
 def unblock(call: Call) -> Answer:
     """Remove the obstacle: the holder with its fence, or an owner. The resume window starts."""
     check = None if call.actor.kind == "owner" else (lambda job: _by_holder(call, job))
-    job, repeat = settle(call, lambda job: moves.unblock(job, call.now, call.body["reason"]), check=check)
+    job, repeat = settle(
+        call, the_job(call), lambda job: moves.unblock(job, call.now, call.body["reason"]), check=check
+    )
     return load.answer(call, job, replayed=repeat)
 
 
@@ -251,7 +256,9 @@ def restart(call: Call) -> Answer:
     def decision(job: Job) -> Change:
         return moves.restart(job, call.now)
 
-    job, repeat = settle(call, decision, check=check, parts=lambda job: external.parts(call.bus, job))
+    job, repeat = settle(
+        call, the_job(call), decision, check=check, parts=lambda job: external.parts(call.bus, job)
+    )
     return _restarted(call, job, repeat)
 
 
@@ -259,103 +266,6 @@ def _restarted(call: Call, job: Job, repeat: bool) -> Answer:
     mine = job.held_by(call.actor.id) and job.status in LEASED
     value = {"job": load.whole(call.bus, job), "claim": views.claim(job, call.now) if mine else None}
     return Answer(value, replayed=repeat, version=job.version)
-
-
-def held_jobs(
-    bus: Bus, project: str, agent: str, *, after: str | None = None
-) -> tuple[list[Job], str | None]:
-    """The jobs that an agent holds (heads read consistently), oldest claim first, and where to go on."""
-    page = bus.store.table.query(
-        Query(
-            keys.live_partition(project), index=1, prefix=f"{agent}#", after=after, limit=limits.CLAIMS_PAGE
-        )
-    )
-    ids = [keys.entity_of(row["pk"])[2] for row in page.items]
-    heads = load.job_heads(bus, project, ids)
-    jobs = [heads[job_id] for job_id in ids if job_id in heads and heads[job_id].held_by(agent)]
-    return jobs, page.items[-1]["g1sk"] if page.more and page.items else None
-
-
-def heartbeat(call: Call) -> Answer:
-    """Renew the caller's leases (of its `session`, where one is sent) and say how each named job stands.
-
-    All are renewed; the answer shows a page of them, and a cursor with which `me` goes on.
-    """
-    bus, agent, project = call.bus, call.actor.id, the_project(call)
-    jobs, cursor = held_jobs(bus, project.id, agent)
-    named = {entry["id"]: entry["fence"] for entry in call.body["jobs"]}
-    known = {job.id for job in jobs}
-    extra = load.job_heads(bus, project.id, [job_id for job_id in named if job_id not in known])
-    jobs += [job for job in extra.values() if job.held_by(agent)]
-    session = call.body["session"]
-    mine = [job for job in jobs if session is None or job.session == session or job.id in named]
-    # a job named with an older fence is lost for the one who names it, even if the same agent holds it anew
-    mine = [job for job in mine if named.get(job.id) in (None, job.fence)]
-    until, moved = _renewed(call, mine)
-    held = {job.id: replace(job, lease_until=until.get(job.id)) for job in mine}
-    beyond = cursor
-    while beyond:
-        more, beyond = held_jobs(bus, project.id, agent, after=beyond)
-        _renewed(call, [job for job in more if session is None or job.session == session])
-    after = load.job_heads(bus, project.id, [*moved, *(job_id for job_id in named if job_id not in held)])
-    for job_id in moved:
-        # lost, unless another call of the holder has blocked or renewed it meanwhile
-        before, now = held.pop(job_id), after.get(job_id)
-        if now is not None and now.held_by(agent) and now.fence == before.fence:
-            held[job_id] = now
-    claims = [_kept(call, job) for job in held.values()]
-    gone = [job_id for job_id in dict.fromkeys([*named, *moved]) if job_id not in held]
-    claims += [_gone(call, after.get(job_id), job_id, named.get(job_id)) for job_id in gone]
-    shown = notices.of_agent(call.actor, project, list(held.values()))
-    return Answer({"claims": claims, "notices": shown, "next_cursor": claims_cursor(agent, cursor)})
-
-
-def claims_cursor(agent: str, after: str | None) -> str | None:
-    """The cursor of a list of an agent's claims that goes on after this one."""
-    return cursors.write("claims", {"agent": agent}, after) if after else None
-
-
-def _renewed(call: Call, jobs: Sequence[Job]) -> tuple[dict[str, int], list[str]]:
-    """Renew the leases that run: (their new ends, the ids of those that are not the caller's as they were read)."""
-    renewable = [job for job in jobs if job.status in LEASED]
-    until = {job.id: call.now + job.running_lease() * limits.SECOND for job in renewable}
-    writes = [
-        Update(
-            items.head_key(job),
-            {"lease_until": until[job.id], "quiet": 1},
-            (),
-            conditions.lease_running(call.actor.id, job.fence, until[job.id]),
-        )
-        for job in renewable
-    ]
-    kept = call.bus.store.table.write_each(writes) if writes else []
-    return until, [job.id for job, holds in zip(renewable, kept, strict=True) if not holds]
-
-
-def _kept(call: Call, job: Job) -> dict[str, Any]:
-    rest = None if job.lease_until is None else max(0, job.lease_until - call.now) // limits.SECOND
-    return {"job": job.id, "fence": job.fence, "expires_in": rest, "status": job.status}
-
-
-def _gone(call: Call, job: Job | None, job_id: str, fence: int | None) -> dict[str, Any]:
-    if job is None or not load.visible(job, call.actor, the_project(call)):
-        return {
-            "job": job_id,
-            "fence": None,
-            "expires_in": 0,
-            "stop": {"code": "not_found", "detail": "there is no such job here"},
-        }
-    stopped = job.stopped_fence is not None and (
-        job.status not in HELD if fence is None else fence == job.stopped_fence
-    )
-    code = "stop_requested" if stopped else "lease_lost"
-    return {
-        "job": job_id,
-        "fence": job.fence,
-        "expires_in": 0,
-        "status": job.status,
-        "stop": {"code": code, "detail": moves.where_now(job)},
-    }
 
 
 def call_hash(call: Call) -> str:

@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from interlock.app import cursors, repeats, timers, views, write
-from interlock.app.call import Answer, Bus, Call
-from interlock.app.jobs import the_project
+from interlock.app import cursors, timers, views, write
+from interlock.app.call import Answer, Bus, Call, the_project
+from interlock.app.settle import settle
 from interlock.domain import ids
 from interlock.domain.identity import INSTALLATION, Agent, Owner, Project, Token, secret_hash, write_token
 from interlock.domain.job import Change
 from interlock.domain.ledger import Fact
 from interlock.errors import FieldError, InterlockError
 from interlock.store import conditions, items, keys
-from interlock.store.ports import Check, Key, Query, TransactionPart
+from interlock.store.ports import Check, Key, Query
 
 Person = TypeVar("Person", bound=Agent | Owner)
 
@@ -188,36 +188,6 @@ def get_agent(call: Call) -> Answer:
     return Answer({"agent": views.agent(found, call.now)}, version=found.version)
 
 
-def amend(
-    call: Call,
-    person: Person,
-    decision: Callable[[Person], Change | None],
-    *,
-    parts: Sequence[TransactionPart] = (),
-) -> tuple[Person, bool]:
-    """Change an identity; (as written, whether the call was a repeat). A decision of None changes nothing.
-
-    ``parts`` join the head's write in one transaction.
-    """
-    repeated = False
-
-    def attempt(head: Person) -> Person:
-        nonlocal repeated
-        if repeats.is_repeat(call, head.ops):
-            repeated = True
-            return head
-        if call.if_match is not None and call.if_match != head.version:
-            raise InterlockError("version_mismatch", f"it is at v{head.version}")
-        change = decision(head)
-        if change is None:
-            return head
-        remember = repeats.to_remember(call)
-        return write.change(call.bus, head, call.actor, call.now, change, remember=remember, parts=parts)
-
-    written = write.decide(lambda again: write.reload(call.bus, person) if again else person, attempt)
-    return written, repeated
-
-
 def require_active(person: Agent | Owner) -> None:
     """Raise unless the identity is still enrolled."""
     if person.retired_at:
@@ -242,7 +212,7 @@ def update_agent(call: Call) -> Answer:
         shown = {name: [_plain(getattr(agent, name)), _plain(value)] for name, value in changed.items()}
         return Change(changed, (Fact("agent.updated", data={"changes": shown}),))
 
-    agent, _ = amend(call, the_agent(call), decision)
+    agent, _ = settle(call, the_agent(call), decision)
     return Answer({"agent": views.agent(agent, call.now)}, version=agent.version)
 
 
@@ -268,7 +238,7 @@ def retire_agent(call: Call) -> Answer:
 
     A crash between the two, and a claim of the last moment, are healed by the dispatcher, which asks for the same later.
     """
-    agent, _ = amend(call, the_agent(call), _retirement("agent", call.now))
+    agent, _ = settle(call, the_agent(call), _retirement("agent", call.now))
     timers.empty_hands(call.bus, agent.project, agent.id)
     return Answer({"agent": views.agent(agent, call.now)}, version=agent.version)
 
@@ -287,5 +257,5 @@ def remove_owner(call: Call) -> Answer:
             raise InterlockError("token_revoked")
         return retire(owner)
 
-    owner, _ = amend(call, call.target, decision, parts=[Check(me, conditions.enrolled())])
+    owner, _ = settle(call, call.target, decision, parts=lambda _: [Check(me, conditions.enrolled())])
     return Answer({"owner": views.owner(owner, call.now)}, version=owner.version)

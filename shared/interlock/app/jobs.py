@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
-from interlock.app import documents, external, load, repeats, write
+from interlock.app import documents, external, load, write
 from interlock.app.artifacts import initial
-from interlock.app.call import Answer, Call
+from interlock.app.call import Answer, Call, the_job, the_project
+from interlock.app.settle import settle
 from interlock.domain import ids, moves
 from interlock.domain.identity import Project
 from interlock.domain.job import Change, Job
 from interlock.domain.ledger import Fact
-from interlock.domain.lifecycle import HELD, OPEN, PENDING, PUBLISHED
+from interlock.domain.lifecycle import FAILED, HELD, OPEN, PENDING, PUBLISHED
 from interlock.domain.times import rfc3339
 from interlock.errors import FieldError, InterlockError, StoreError
 from interlock.store import conditions, keys
-from interlock.store.ports import ConditionLost, Item, Key, Put, TransactionPart
-
-
-def the_job(call: Call) -> Job:
-    """The call's job."""
-    assert isinstance(call.target, Job)
-    return call.target
-
-
-def the_project(call: Call) -> Project:
-    """The call's project."""
-    assert call.project is not None
-    return call.project
+from interlock.store.ports import ConditionLost, Item, Key, Put
 
 
 def require_role(project: Project, role: str) -> None:
@@ -167,55 +155,9 @@ def get(call: Call) -> Answer:
     return load.answer(call, the_job(call))
 
 
-def settle(
-    call: Call,
-    decision: Callable[[Job], Change],
-    *,
-    check: Callable[[Job], None] | None = None,
-    implied: bytes | None = None,
-    parts: Callable[[Job], Sequence[TransactionPart]] = lambda _: (),
-) -> tuple[Job, bool]:
-    """Change the call's job by ``decision``; answers (job as written, whether this was a repeat).
-
-    A repeat is found before anything else is judged; then ``check`` (the claim), then ``decision`` (the status and
-    rules), as the order of checks demands. ``implied`` is the key of a call that repeats itself by its content.
-    ``parts`` answers what joins the head's write in one transaction, asked after ``decision``.
-    """
-    bus, first = call.bus, the_job(call)
-    remember = repeats.to_remember(call)
-    if implied is not None:
-        remember += (repeats.digest(implied, call.body_hash),)
-
-    def attempt(job: Job) -> Job:
-        if repeats.is_repeat(call, job.ops) or (implied is not None and remember[-1] in job.ops):
-            raise _Repeat(job)
-        if check:
-            check(job)
-        change = decision(job)
-        condition = conditions.unchanged(job.version)
-        if job.status in HELD and job.assignee:
-            condition = conditions.held(job.assignee, job.fence, job.version, HELD)
-        return write.change(
-            bus, job, call.actor, call.now, change, condition=condition, remember=remember, parts=parts(job)
-        )
-
-    try:
-        return write.decide(lambda again: write.reload(bus, first) if again else first, attempt), False
-    except _Repeat as repeat:
-        return repeat.job, True
-
-
-class _Repeat(Exception):  # noqa: N818  an outcome, not an error
-    """The head has answered this call already."""
-
-    def __init__(self, job: Job) -> None:
-        self.job = job
-        super().__init__()
-
-
 def edit(call: Call) -> Answer:
     """Change a job that nobody has started. If-Match names the version that the caller read."""
-    bus, project = call.bus, the_project(call)
+    project = the_project(call)
     given = {name: call.body[name] for name in call.sent}
     owner_only = {"role", "max_retries"} & given.keys()
     if owner_only and call.actor.kind != "owner":
@@ -223,22 +165,17 @@ def edit(call: Call) -> Answer:
     if "role" in given:
         require_role(project, given["role"])
 
-    def attempt(job: Job) -> Job:
-        if call.if_match != job.version:
-            raise InterlockError("version_mismatch", f"the job is at v{job.version}")
+    def decision(job: Job) -> Change | None:
         # The owner may move a job to another role, or change its budget, while nobody holds it.
         movable = job.status in OPEN or (
-            call.actor.kind == "owner" and job.status == "failed" and given.keys() <= {"role", "max_retries"}
+            call.actor.kind == "owner" and job.status == FAILED and given.keys() <= {"role", "max_retries"}
         )
         if not movable:
             raise moves.wrong_state(job, "edit")
-        change = _edited(call, job, given)
-        return write.change(bus, job, call.actor, call.now, change) if change else job
+        return _edited(call, job, given)
 
-    return load.answer(
-        call,
-        write.decide(lambda again: write.reload(bus, the_job(call)) if again else the_job(call), attempt),
-    )
+    job, _ = settle(call, the_job(call), decision)
+    return load.answer(call, job)
 
 
 def _edited(call: Call, job: Job, given: Mapping[str, Any]) -> Change | None:
@@ -275,7 +212,7 @@ def _edited(call: Call, job: Job, given: Mapping[str, Any]) -> Change | None:
 def record(call: Call) -> Answer:
     """Record a custom event on a job that the caller sees; the status does not matter."""
     fact = Fact(call.body["type"], None, None, call.body["data"] or {})
-    job, repeat = settle(call, lambda _: Change({}, (fact,), work=False))
+    job, repeat = settle(call, the_job(call), lambda _: Change({}, (fact,), work=False))
     event = None if repeat else {"seq": job.version, "type": fact.type, "digest": job.digest}
     return Answer(
         {"event": event, "job": {"id": job.id, "status": job.status, "version": job.version}},
@@ -310,7 +247,7 @@ def cancel(call: Call) -> Answer:
     def decision(job: Job) -> Change:
         return moves.cancel(job, call.now, call.body["reason"], by_holder=fence is not None)
 
-    job, repeat = settle(call, decision, check=check)
+    job, repeat = settle(call, the_job(call), decision, check=check)
     return load.answer(call, job, replayed=repeat)
 
 
@@ -318,6 +255,7 @@ def retry(call: Call) -> Answer:
     """Publish a failed job again; may raise the budget."""
     job, repeat = settle(
         call,
+        the_job(call),
         lambda job: moves.retry(job, call.now, call.body["max_retries"]),
         parts=lambda job: external.parts(call.bus, job),
     )
@@ -333,17 +271,5 @@ def stop(call: Call) -> Answer:
     def decision(job: Job) -> Change:
         return moves.stop(job, call.now, body["then"], body["reason"], body["role"])
 
-    job, repeat = settle(call, decision)
+    job, repeat = settle(call, the_job(call), decision)
     return load.answer(call, job, replayed=repeat)
-
-
-def renew(call: Call) -> Call:
-    """Any call on a job by its holder renews the lease, when more than a third of it is used up."""
-    job = call.target
-    if not isinstance(job, Job) or not job.held_by(call.actor.id) or not job.renewal_due(call.now):
-        return call
-    until = call.now + job.running_lease() * 1_000
-    written = write.quietly(
-        call.bus, job, {"lease_until": until}, conditions.lease_running(call.actor.id, job.fence, until)
-    )
-    return replace(call, target=replace(job, lease_until=until)) if written else call

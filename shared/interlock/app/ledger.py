@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from interlock.app import cursors, load
-from interlock.app.call import Answer, Bus, Call
-from interlock.app.jobs import the_job, the_project
+from interlock.app.call import Answer, Bus, Call, the_job, the_project
 from interlock.domain import limits
 from interlock.errors import InterlockError
 from interlock.store import items, keys

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from interlock.app import cursors, load, views
-from interlock.app.call import Answer, Bus, Call
-from interlock.app.jobs import the_project
+from interlock.app.call import Answer, Bus, Call, the_project
 from interlock.domain.identity import Project
 from interlock.domain.job import Job
 from interlock.domain.lifecycle import FAILED, HELD, PENDING, PUBLISHED

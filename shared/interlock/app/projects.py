@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from interlock.app import cursors, repeats, views, write
-from interlock.app.call import Answer, Bus, Call
-from interlock.app.jobs import the_project
+from interlock.app.call import Answer, Bus, Call, the_project
+from interlock.app.settle import settle
 from interlock.domain import limits
 from interlock.domain.identity import DEFAULT_SETTINGS, INSTALLATION, Project
 from interlock.domain.job import Change
@@ -18,25 +18,15 @@ from interlock.store.ports import Key, Query
 
 
 def amend(call: Call, decision: Callable[[Project], Change | None]) -> tuple[Project, bool]:
-    """Change the call's project; (as written, whether the call was a repeat). A decision of None changes nothing."""
-    repeated = False
+    """Change the call's project by a decision, within what its one item can carry."""
 
-    def attempt(head: Project) -> Project:
-        nonlocal repeated
-        if repeats.is_repeat(call, head.ops):
-            repeated = True
-            return head
-        if call.if_match is not None and call.if_match != head.version:
-            raise InterlockError("version_mismatch", f"the project is at v{head.version}")
-        change = decision(head)
-        if change is None:
-            return head
-        _require_room(change)
-        return write.change(call.bus, head, call.actor, call.now, change, remember=repeats.to_remember(call))
+    def bounded(project: Project) -> Change | None:
+        change = decision(project)
+        if change is not None:
+            _require_room(change)
+        return change
 
-    project = the_project(call)
-    written = write.decide(lambda again: write.reload(call.bus, project) if again else project, attempt)
-    return written, repeated
+    return settle(call, the_project(call), bounded)
 
 
 def _require_room(change: Change) -> None:

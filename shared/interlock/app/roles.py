@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from interlock.app import views
-from interlock.app.call import Answer, Call
-from interlock.app.jobs import the_project
+from interlock.app.call import Answer, Call, the_project
 from interlock.app.projects import amend
 from interlock.domain import limits
 from interlock.domain.identity import Project, Role

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock.app import claims, cursors, dispatch, notices, timers, views
-from interlock.app.call import Answer, Bus, Call
-from interlock.app.jobs import the_project
+from interlock.app import cursors, dispatch, leases, notices, timers, views
+from interlock.app.call import Answer, Bus, Call, the_project
 from interlock.domain import limits
 from interlock.domain.lifecycle import HELD
 from interlock.errors import FieldError, InterlockError
@@ -25,8 +24,8 @@ def me(call: Call) -> Answer:
     cursor = None
     if actor.kind == "agent":
         position = cursors.read("claims", {"agent": actor.id}, call.query["cursor"])
-        held, after = claims.held_jobs(call.bus, project.id, actor.id, after=position)
-        cursor = claims.claims_cursor(actor.id, after)
+        held, after = leases.held_jobs(call.bus, project.id, actor.id, after=position)
+        cursor = leases.claims_cursor(actor.id, after)
     value = {
         "actor": views.actor(actor),
         "roles": list(actor.roles),

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from interlock.app.call import Answer, Call
-from interlock.app.identity import SHOWN_ONCE, amend, new_token, require_active
+from interlock.app.identity import SHOWN_ONCE, new_token, require_active
+from interlock.app.settle import settle
 from interlock.domain import ids, limits
 from interlock.domain.identity import Agent, Owner, Token, live_tokens, remembered
 from interlock.domain.job import Change
@@ -59,7 +60,7 @@ def _issue(call: Call, replaces: str | None) -> Answer:
         event = "token.rotated" if replaces else "token.created"
         return Change({"tokens": (*remembered(tokens, call.now), token)}, (Fact(event, data=data),))
 
-    head, repeated = amend(call, person, decision)
+    head, repeated = settle(call, person, decision)
     if repeated:
         return Answer({"id": made.id, "hint": SHOWN_ONCE}, replayed=True, version=head.version)
     return Answer({"id": made.id, "token": text}, created=True, version=head.version)
@@ -100,5 +101,5 @@ def revoke(call: Call) -> Answer:
             )
         return Change({"tokens": tokens}, (Fact("token.revoked", data={"token": token_id}),))
 
-    head, _ = amend(call, _person(call), decision)
+    head, _ = settle(call, _person(call), decision)
     return Answer({"id": token_id, "revoked": True}, version=head.version)

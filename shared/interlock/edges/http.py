@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from interlock.app import write
 from interlock.app.call import Answer, Call
-from interlock.app.jobs import renew
+from interlock.app.leases import renew
 from interlock.domain import access, limits
 from interlock.domain.identity import Actor
 from interlock.edges import auth, jsonio, models, problems, runtime, telemetry

@@ -36,6 +36,13 @@ _AREAS: Mapping[str, str] = {
     "projects": "Namespaces, settings, pause and resume.",
     "system": "The bus itself.",
 }
+_HEADERS: Mapping[str, tuple[str, str, str]] = {
+    "401": ("WWW-Authenticate", "Where the API says how to get a credential.", "string"),
+    "405": ("Allow", "The methods that the path knows.", "string"),
+    "429": ("Retry-After", "Seconds to wait before the same call is sent again.", "integer"),
+    "503": ("Retry-After", "Seconds to wait before the same call is sent again.", "integer"),
+}
+"""The header that answers of a status always carry: its name, meaning and type."""
 _WITHOUT_CREDENTIAL = ("401", "403", "404", "409", "412", "422", "428")
 
 
@@ -155,6 +162,10 @@ def _answers(operation: Operation, open_to_all: bool) -> dict[str, Any]:
     return shown
 
 
+def _header(text: str, kind: str) -> dict[str, Any]:
+    return {"description": text, "required": True, "schema": {"type": kind}}
+
+
 def _responses() -> dict[str, Any]:
     grouped: dict[str, list[str]] = {}
     for name, code in CODES.items():
@@ -162,6 +173,11 @@ def _responses() -> dict[str, Any]:
     return {
         status: {
             "description": "Refused: " + ", ".join(names) + ".",
+            **(
+                {"headers": {_HEADERS[status][0]: _header(*_HEADERS[status][1:])}}
+                if status in _HEADERS
+                else {}
+            ),
             "content": {"application/problem+json": {"schema": {"$ref": _REF.format(model="Problem")}}},
         }
         for status, names in sorted(grouped.items())

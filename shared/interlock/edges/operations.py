@@ -76,7 +76,7 @@ _ROWS = (
     _op("claims.resume", f"POST {JOB}/resume", "claims:resume", "Go on with a blocked or unblocked job.", "ClaimAnswer", body="Resume"),
     _op("claims.release", f"POST {JOB}/release", "claims:release", "Give the job back to the board.", "JobAnswer", body="Release"),
     _op("claims.restart", f"POST {JOB}/restart", "claims:restart", "Start a failed job again, as its last holder.", "ClaimAnswer", body="Restart"),
-    _op("claims.heartbeat", f"POST {P}/heartbeat", "claims:heartbeat", "Renew the caller's leases.", "HeartbeatAnswer", body="Heartbeat"),
+    _op("claims.heartbeat", f"POST {P}/heartbeat", "leases:heartbeat", "Renew the caller's leases.", "HeartbeatAnswer", body="Heartbeat"),
     # ledger
     _op("ledger.feed", f"GET {P}/events", "ledger:feed", "Read the project's events as they were written.", "Feed", query="FeedQuery"),
     # roles

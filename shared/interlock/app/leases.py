@@ -1,0 +1,123 @@
+"""Leases: renewal by any call of the holder, heartbeats, and what an agent holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from interlock.app import cursors, load, notices, write
+from interlock.app.call import Answer, Bus, Call, the_project
+from interlock.domain import limits, moves
+from interlock.domain.job import Job
+from interlock.domain.lifecycle import HELD, LEASED
+from interlock.store import conditions, items, keys
+from interlock.store.ports import Query, Update
+
+
+def renew(call: Call) -> Call:
+    """Any call on a job by its holder renews the lease, when more than a third of it is used up."""
+    job = call.target
+    if not isinstance(job, Job) or not job.held_by(call.actor.id) or not job.renewal_due(call.now):
+        return call
+    until = call.now + job.running_lease() * limits.SECOND
+    running = conditions.lease_running(call.actor.id, job.fence, until)
+    written = write.quietly(call.bus, job, {"lease_until": until}, running)
+    return replace(call, target=replace(job, lease_until=until)) if written else call
+
+
+def held_jobs(
+    bus: Bus, project: str, agent: str, *, after: str | None = None
+) -> tuple[list[Job], str | None]:
+    """The jobs that an agent holds (heads read consistently), oldest claim first, and where to go on."""
+    page = bus.store.table.query(
+        Query(
+            keys.live_partition(project), index=1, prefix=f"{agent}#", after=after, limit=limits.CLAIMS_PAGE
+        )
+    )
+    ids = [keys.entity_of(row["pk"])[2] for row in page.items]
+    heads = load.job_heads(bus, project, ids)
+    jobs = [heads[job_id] for job_id in ids if job_id in heads and heads[job_id].held_by(agent)]
+    return jobs, page.items[-1]["g1sk"] if page.more and page.items else None
+
+
+def heartbeat(call: Call) -> Answer:
+    """Renew the caller's leases (of its `session`, where one is sent) and say how each named job stands.
+
+    All are renewed; the answer shows a page of them, and a cursor with which `me` goes on.
+    """
+    bus, agent, project = call.bus, call.actor.id, the_project(call)
+    jobs, cursor = held_jobs(bus, project.id, agent)
+    named = {entry["id"]: entry["fence"] for entry in call.body["jobs"]}
+    known = {job.id for job in jobs}
+    extra = load.job_heads(bus, project.id, [job_id for job_id in named if job_id not in known])
+    jobs += [job for job in extra.values() if job.held_by(agent)]
+    session = call.body["session"]
+    mine = [job for job in jobs if session is None or job.session == session or job.id in named]
+    # a job named with an older fence is lost for the one who names it, even if the same agent holds it anew
+    mine = [job for job in mine if named.get(job.id) in (None, job.fence)]
+    until, moved = _renewed(call, mine)
+    held = {job.id: replace(job, lease_until=until.get(job.id)) for job in mine}
+    beyond = cursor
+    while beyond:
+        more, beyond = held_jobs(bus, project.id, agent, after=beyond)
+        _renewed(call, [job for job in more if session is None or job.session == session])
+    after = load.job_heads(bus, project.id, [*moved, *(job_id for job_id in named if job_id not in held)])
+    for job_id in moved:
+        # lost, unless another call of the holder has blocked or renewed it meanwhile
+        before, now = held.pop(job_id), after.get(job_id)
+        if now is not None and now.held_by(agent) and now.fence == before.fence:
+            held[job_id] = now
+    claims = [_kept(call, job) for job in held.values()]
+    gone = [job_id for job_id in dict.fromkeys([*named, *moved]) if job_id not in held]
+    claims += [_gone(call, after.get(job_id), job_id, named.get(job_id)) for job_id in gone]
+    shown = notices.of_agent(call.actor, project, list(held.values()))
+    return Answer({"claims": claims, "notices": shown, "next_cursor": claims_cursor(agent, cursor)})
+
+
+def claims_cursor(agent: str, after: str | None) -> str | None:
+    """The cursor of a list of an agent's claims that goes on after this one."""
+    return cursors.write("claims", {"agent": agent}, after) if after else None
+
+
+def _renewed(call: Call, jobs: Sequence[Job]) -> tuple[dict[str, int], list[str]]:
+    """Renew the leases that run: (their new ends, the ids of those that are not the caller's as they were read)."""
+    renewable = [job for job in jobs if job.status in LEASED]
+    until = {job.id: call.now + job.running_lease() * limits.SECOND for job in renewable}
+    writes = [
+        Update(
+            items.head_key(job),
+            {"lease_until": until[job.id], "quiet": 1},
+            (),
+            conditions.lease_running(call.actor.id, job.fence, until[job.id]),
+        )
+        for job in renewable
+    ]
+    kept = call.bus.store.table.write_each(writes) if writes else []
+    return until, [job.id for job, holds in zip(renewable, kept, strict=True) if not holds]
+
+
+def _kept(call: Call, job: Job) -> dict[str, Any]:
+    rest = None if job.lease_until is None else max(0, job.lease_until - call.now) // limits.SECOND
+    return {"job": job.id, "fence": job.fence, "expires_in": rest, "status": job.status}
+
+
+def _gone(call: Call, job: Job | None, job_id: str, fence: int | None) -> dict[str, Any]:
+    if job is None or not load.visible(job, call.actor, the_project(call)):
+        return {
+            "job": job_id,
+            "fence": None,
+            "expires_in": 0,
+            "stop": {"code": "not_found", "detail": "there is no such job here"},
+        }
+    stopped = job.stopped_fence is not None and (
+        job.status not in HELD if fence is None else fence == job.stopped_fence
+    )
+    code = "stop_requested" if stopped else "lease_lost"
+    return {
+        "job": job_id,
+        "fence": job.fence,
+        "expires_in": 0,
+        "status": job.status,
+        "stop": {"code": code, "detail": moves.where_now(job)},
+    }

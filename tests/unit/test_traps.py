@@ -1,0 +1,37 @@
+"""Traps that a hostile newcomer walked into: ways to be misled."""
+
+from __future__ import annotations
+
+from tests.sim.world import world
+
+from interlock.domain import ledger
+
+
+def test_nobody_can_claim_a_job_of_a_deleted_role_and_explain_says_so():
+    w = world()
+    job = w.job(role="ops")
+    w.ok("DELETE", "P/roles/ops", token="owner")
+    told = w.ok("GET", f"P/jobs/{job}/explain", token="owner")
+    assert told["claimable"] is False
+    assert [reason["code"] for reason in told["reasons"]] == ["wrong_role"]
+
+
+def test_what_an_agent_held_is_invisible_again_once_it_has_ended():
+    w = world()
+    w.ok("POST", "P/roles", {"key": "extra", "label": "Extra"}, token="owner")
+    w.enrol("solo", roles=("extra",))
+    job = w.job(role="extra")
+    fence = w.claim(job, token="solo")
+    w.ok("DELETE", "P/roles/extra", token="owner")
+    assert w.ok("POST", f"P/jobs/{job}/complete", {"fence": fence}, token="solo")["job"]["status"] == "completed"
+    assert w.call("GET", f"P/jobs/{job}", token="solo").status == 404
+    assert w.call("POST", "P/jobs", {"summary": "x", "role": "qa"}, token="solo").code == "forbidden"
+
+
+def test_every_copy_of_an_event_is_judged_and_numbers_begin_at_one():
+    sealed = ledger.seal("job/x", 0, ledger.GENESIS, 1, {"kind": "system"}, [ledger.Fact("job.created")])
+    (event,) = sealed.events
+    altered = {**event, "data": {"added": True}}
+    assert [found.kind for found in ledger.verify([event, altered])] == ["fork"]
+    assert "broken" in [found.kind for found in ledger.verify([event, {**event, "seq": 0}])]
+    assert ledger.verify([event, dict(event)]) == []
