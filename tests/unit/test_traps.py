@@ -23,7 +23,9 @@ def test_what_an_agent_held_is_invisible_again_once_it_has_ended():
     job = w.job(role="extra")
     fence = w.claim(job, token="solo")
     w.ok("DELETE", "P/roles/extra", token="owner")
-    assert w.ok("POST", f"P/jobs/{job}/complete", {"fence": fence}, token="solo")["job"]["status"] == "completed"
+    assert (
+        w.ok("POST", f"P/jobs/{job}/complete", {"fence": fence}, token="solo")["job"]["status"] == "completed"
+    )
     assert w.call("GET", f"P/jobs/{job}", token="solo").status == 404
     assert w.call("POST", "P/jobs", {"summary": "x", "role": "qa"}, token="solo").code == "forbidden"
 
@@ -35,3 +37,18 @@ def test_every_copy_of_an_event_is_judged_and_numbers_begin_at_one():
     assert [found.kind for found in ledger.verify([event, altered])] == ["fork"]
     assert "broken" in [found.kind for found in ledger.verify([event, {**event, "seq": 0}])]
     assert ledger.verify([event, dict(event)]) == []
+
+
+def test_the_feed_alone_is_its_last_hundred_and_a_limit_alone_begins_at_the_oldest():
+    w = world()
+    jobs = []
+    for _ in range(120):
+        jobs.append(w.job())
+        w.dispatch()
+        w.clock.advance(1)
+    alone = w.ok("GET", "P/events", token="owner")
+    assert [event["entity"] for event in alone["items"]] == [f"job/{job}" for job in jobs[-100:]]
+    assert w.ok("GET", "P/events", token="owner", query={"after": alone["next_cursor"]})["items"] == []
+    oldest = w.ok("GET", "P/events", token="owner", query={"limit": 5})
+    assert oldest["more"]
+    assert not {event["entity"] for event in oldest["items"]} & {f"job/{job}" for job in jobs[-100:]}

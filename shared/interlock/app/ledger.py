@@ -105,23 +105,28 @@ def events_of(bus: Bus, pk: str, after: int, limit: int) -> tuple[list[Stored], 
 
 
 def feed(call: Call) -> Answer:
-    """The project's events in the order their rows were written: the last N, or those after a cursor."""
+    """The project's events in the order their rows were written: the last N, or those after a cursor.
+
+    Nothing asks for the last 100; a limit alone begins at the oldest.
+    """
     bus, project, query = call.bus, the_project(call), call.query
     partition = keys.feed_partition(project.id)
     position = cursors.read("feed", {"project": project.id}, query["after"])
-    if query["after"] is None and query["last"] is not None:
-        page = bus.store.table.query(Query(partition, index=2, limit=query["last"], forward=False))
+    limit = query["limit"] or limits.DEFAULT_FEED_PAGE
+    last = query["last"] or (limit if query["after"] is None and query["limit"] is None else None)
+    if last is not None:
+        page = bus.store.table.query(Query(partition, index=2, limit=last, forward=False))
         found = [pair for row in page.items for pair in _unpacked(row)]
         shown, rows, more = _bounded(found)[::-1], page.items[::-1], False
     else:
-        page = bus.store.table.query(Query(partition, index=2, after=position, limit=query["limit"]))
+        page = bus.store.table.query(Query(partition, index=2, after=position, limit=limit))
         found = [pair for row in page.items for pair in _unpacked(row)]
         shown = _bounded(found)
         # a row holds one event
         rows, more = page.items[: len(shown)], page.more or len(shown) < len(found)
     events = _seen(call, with_data(bus, shown))
-    last = rows[-1]["g2sk"] if rows else position or "0"
-    cursor = cursors.write("feed", {"project": project.id}, last)
+    end = rows[-1]["g2sk"] if rows else position or "0"
+    cursor = cursors.write("feed", {"project": project.id}, end)
     return Answer({"items": events, "next_cursor": cursor, "more": more})
 
 

@@ -533,11 +533,12 @@ class TimelineQuery(Model):
 
 
 class FeedQuery(Model):
-    """The last N events, or those after a cursor."""
+    """The last N events (100 when nothing is sent), or a page of those after a cursor; `limit` alone begins at the
+    oldest."""
 
     last: FeedCount | None = None
     after: Cursor | None = None
-    limit: FeedCount = limits.DEFAULT_FEED_PAGE
+    limit: FeedCount | None = None
 
     @model_validator(mode="after")
     def _one(self) -> FeedQuery:
