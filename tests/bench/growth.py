@@ -56,6 +56,7 @@ def measure(bus: Served) -> dict[str, float]:
         call("list newest", "GET", "/jobs?limit=50")
         call("list in progress", "GET", "/jobs?status=in_progress&limit=50")
         call("feed, last 100", "GET", "/events?last=100")
+    connection.close()
     return {name: statistics.median(row) for name, row in times.items()}
 
 

@@ -52,6 +52,7 @@ class Client(threading.Thread):
                     "complete", f"/jobs/{taken['job']['id']}/complete", {"fence": taken["claim"]["fence"]}
                 )
                 self.done += 1
+        self.connection.close()
 
 
 def drive(bus: Served, clients: int, seconds: float) -> tuple[float, dict[str, list[float]]]:
