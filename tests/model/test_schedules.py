@@ -165,6 +165,23 @@ def the_last_moment_of_a_lease(race: Race) -> None:
     assert sum(1 for s in late if s.status == 200 and s.reply.body["claim"]) <= 1
 
 
+def a_beat_for_what_another_session_took(race: Race) -> None:
+    """One agent, two terminals: the second takes the job over, and the first is not told that it still holds it."""
+    w = race.w
+    job = w.job(lease_seconds=30)
+    fence = w.claim(job, session="one")
+    w.clock.advance(40)
+    beats = [
+        race.calls(f"beat{n}", "POST", "P/heartbeat", {"jobs": [{"id": job, "fence": fence}]})
+        for n in range(2)
+    ]
+    taken = race.calls("two", "POST", f"P/jobs/{job}/claim", {"session": "two"})
+    race.run()
+    if taken.status == 200:
+        told = [claim for beat in beats for claim in beat.reply.body["claims"]]
+        assert all("stop" in claim or claim["fence"] != fence for claim in told), told
+
+
 def a_heartbeat_beside_the_work(race: Race) -> None:
     """A worker beats while it blocks, resumes and attaches: it is never told that it lost what it holds."""
     w = race.w
@@ -410,6 +427,7 @@ SCENARIOS = [
     complete_against_lapse_and_takeover,
     renewals_against_lapse,
     the_last_moment_of_a_lease,
+    a_beat_for_what_another_session_took,
     a_heartbeat_beside_the_work,
     a_late_twin_of_a_block,
     stop_against_complete,

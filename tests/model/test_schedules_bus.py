@@ -177,11 +177,28 @@ def a_retired_agent_lets_go(race: Race) -> None:
     race.run()
     assert gone.status == 200
     assert {s.code for s in began_after(work, gone)} <= {"token_revoked"}
+    for job, fence in zip(jobs[:2], fences, strict=True):  # a call under way may claim them anew
+        assert w.get(job)["fence"] != fence or w.get(job)["status"] == "completed"
     race.settle()
     w.clock.advance(60)  # calls that were under way have ended, and their jobs were found
     race.settle()
     held = [job for job in oracle.memory(w).jobs if job.assignee == agent and job.status != "completed"]
     assert not held, held
+
+
+def a_retired_agent_whose_job_moves(race: Race) -> None:
+    """Its job is blocked and noted while it is taken from it: when the owner is answered, it was taken."""
+    w = race.w
+    agent = w.enrol("bob")
+    job = w.job()
+    fence = w.claim(job, token="bob")
+    gone = race.calls("owner", "DELETE", f"P/agents/{agent}", token="owner")
+    race.calls("block", "POST", f"P/jobs/{job}/block", {"fence": fence, "reason": "r"}, token="bob")
+    for n in range(2):
+        race.calls(f"note{n}", "POST", f"P/jobs/{job}/events", {"type": "custom.x"}, token="owner")
+    race.run()
+    assert gone.status == 200
+    assert w.get(job)["status"] == "published"
 
 
 # ---- dates
@@ -433,6 +450,7 @@ SCENARIOS: list[Callable[[Race], None]] = [
     tokens_revoked_and_rotated,
     tokens_up_to_the_limit,
     a_retired_agent_lets_go,
+    a_retired_agent_whose_job_moves,
     a_start_that_everybody_sees,
     a_deadline_that_is_moved,
     a_deadline_that_cancels,

@@ -1,4 +1,4 @@
-"""A store that fails at one chosen step: before the step is carried out, after it, or by carrying it out twice.
+"""A store that fails at a chosen step: before it is carried out, after it, from then on, or by carrying it out twice.
 
 ``crash`` ends the process: nothing catches it, and nothing of that process runs on. ``unavailable`` is the store's own
 error. ``again`` is a step whose answer was lost on the way and that the engine's client repeated by itself.
@@ -24,8 +24,8 @@ class DiedError(BaseException):
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong: at step ``at`` (from 1), ``before`` or ``after`` it or ``again``; ``how``: crash, unavailable,
-    throttled."""
+    """What goes wrong: at step ``at`` (from 1), ``before`` or ``after`` it, ``again``, or ``from`` then on; ``how``:
+    crash, unavailable, throttled."""
 
     at: int
     when: str
@@ -65,6 +65,8 @@ class Faults:
             return carry_out()
         self.steps.append(step)
         fault = self.fault
+        if fault is not None and fault.when == "from" and len(self.steps) >= fault.at:
+            raise self._error(fault)
         if fault is None or len(self.steps) != fault.at:
             return carry_out()
         if fault.when == "before":
@@ -91,6 +93,7 @@ def faults_of(steps: list[Step]) -> list[Fault]:
     for number, step in enumerate(steps, 1):
         found += [Fault(number, "before", "crash"), Fault(number, "after", "crash")]
         found += [Fault(number, "before", "throttled"), Fault(number, "after", "unavailable")]
+        found.append(Fault(number, "from", "unavailable"))
         if step.writes or step.verb in ("send", "delete"):
             found.append(Fault(number, "again"))
     return found

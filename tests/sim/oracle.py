@@ -148,6 +148,7 @@ def check(w: Any, record: Sequence[Any] = ()) -> None:
     known = {items.entity(head): (head.version, head.digest) for head in state.heads.values()}
     found += [str(finding) for finding in ledger.verify(chain, known)]
     found += [f"{name} is two entities: {pks}" for name, pks in by_scope.items() if len(pks) > 1]
+    found += [f"a dead letter: {body}" for queue, _, body in state.messages if queue != "lease"]
     found += _of_record(record, state)
     _assert(found)
 
