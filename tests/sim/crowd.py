@@ -77,7 +77,9 @@ class Crowd:
         elif what == "cancel":
             self._call("POST", f"P/jobs/{job}/cancel", REASON, token="agent")
         else:
-            self._call("GET", f"P/jobs/{job}", token=name)
+            about = ("", "/events", "/explain")
+            paths = [*(f"P/jobs/{job}{part}" for part in about), "P/jobs", "P/me", "P/events", "P/stats"]
+            self._call("GET", rng.choice(paths), token=name)
 
     def _on_a_claim(self, name: str, held: dict[str, int], number: int) -> None:
         rng = self.rng

@@ -76,7 +76,7 @@ class Race:
         self.trouble = 0.0
         """How likely a step ends its process, fails, or is carried out twice by a client that missed the answer."""
         self._send = self.w.call
-        self.w.call = self._call  # type: ignore[method-assign]  # everything that is called is recorded
+        self.w.call = self._call  # everything that is called is recorded
 
     def _wrapped(self, store: Store) -> Store:
         plain = store.table.query

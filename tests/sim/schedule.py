@@ -35,7 +35,7 @@ def _sticky(schedule: Schedule) -> _Actor:
     """Mostly whoever runs: long stretches, then a change."""
     running = schedule.running
     if running in schedule.live and schedule.rng.random() < 0.85:
-        return running  # type: ignore[return-value]  # it is among the live ones
+        return running
     return schedule.rng.choice(schedule.live)
 
 
@@ -83,7 +83,7 @@ class Schedule:
         self._done.release()
         failed = [actor for actor in actors if actor.error is not None]
         if failed:
-            raise failed[0].error  # type: ignore[misc]  # it is not None
+            raise failed[0].error
 
     def step(self, what: object) -> None:
         """A step is about to be made: perhaps somebody else goes first. Outside :meth:`run` nothing happens."""

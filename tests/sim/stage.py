@@ -51,7 +51,7 @@ class Stage(RuleBasedStateMachine):
         return f"key{self.number}"
 
     def _call(self, job: str, method: str, path: str, body: Any, fault: Any = None, **more: Any) -> Reply:
-        """A call; with a fault its process may die or its store fail, and the caller sends it again."""
+        """A call; with a fault its process dies (or its store client repeats a step), and the caller sends it again."""
 
         def send() -> Reply:
             return self.w.call(method, path, body, **more)
