@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from interlock.app import documents, load, repeats, views, write
-from interlock.app.call import Answer, Bus, Call
+from interlock.app import documents, load, views
+from interlock.app.call import Answer, Bus, Call, the_job
+from interlock.app.settle import settle
 from interlock.domain import ids, limits, moves
 from interlock.domain.job import Change, Job
 from interlock.domain.ledger import Fact
 from interlock.domain.lifecycle import ENDED
-from interlock.errors import FieldError, InterlockError
+from interlock.errors import InterlockError
 from interlock.store import conditions, keys
-from interlock.store.ports import Put, Query, TransactionPart
+from interlock.store.ports import Put, TransactionPart
 
 
 def initial(call: Call, job_id: str, given: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -56,53 +57,29 @@ def fact_data(shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def attach(call: Call) -> Answer:
     """Attach an artifact: the source while the job has not ended, the holder with its fence, an owner."""
-    bus, actor, fence = call.bus, call.actor, call.body["fence"]
-    assert isinstance(call.target, Job)
-    first = call.target
-    attached: list[dict[str, Any]] = []
+    fence = call.body["fence"]
+    shown: list[dict[str, Any]] = []
+    parts: list[TransactionPart] = []
 
-    def attempt(job: Job) -> Job:
-        if repeats.is_repeat(call, job.ops):
-            return job
-        _check(call, job, fence)
-        shown, parts = later(call, job, [call.body])
+    def check(job: Job) -> None:
+        moves.require_source_or_claim(job, call.actor, fence, "attach artifacts")
+        if call.actor.kind != "owner" and job.status in ENDED:
+            raise moves.wrong_state(job, "attach")
+
+    def decision(job: Job) -> Change:
+        shown[:], parts[:] = later(call, job, [call.body])
         facts = (Fact("job.artifact_added", job.status, job.status, {"artifacts": fact_data(shown)}),)
-        change = Change({"later_artifacts": job.later_artifacts + 1}, facts)
-        written = write.change(
-            bus, job, actor, call.now, change, remember=repeats.to_remember(call), parts=parts
-        )
-        attached.extend(shown)
-        return written
+        return Change({"later_artifacts": job.later_artifacts + 1}, facts)
 
-    job = write.decide(lambda again: write.reload(bus, first) if again else first, attempt)
-    if attached:
-        return Answer({"artifact": attached[0]}, created=True, version=job.version)
+    job, repeat = settle(call, the_job(call), decision, check=check, parts=lambda _: parts)
+    if not repeat:
+        return Answer({"artifact": shown[0]}, created=True, version=job.version)
     same = [
         a
-        for a in load.later_artifacts(bus, job)
+        for a in load.later_artifacts(call.bus, job)
         if a["type"] == call.body["type"] and a["uri"] == call.body["uri"]
     ]
     return Answer({"artifact": same[-1]}, replayed=True, version=job.version)
-
-
-def _check(call: Call, job: Job, fence: int | None) -> None:
-    actor = call.actor
-    if actor.kind == "owner":
-        return
-    if fence is not None:
-        moves.require_claim(job, actor, fence)
-        if job.status in ENDED:
-            raise moves.wrong_state(job, "attach")
-    elif job.held_by(actor.id):
-        raise InterlockError(
-            "invalid", "a holder sends its fence", errors=[FieldError("fence", "is required")]
-        )
-    elif job.source != actor.reference:
-        raise InterlockError(
-            "forbidden", "only the job's source, its holder or an owner may attach artifacts"
-        )
-    elif job.status in ENDED:
-        raise moves.wrong_state(job, "attach")
 
 
 def get(call: Call) -> Answer:
@@ -117,9 +94,7 @@ def get(call: Call) -> Answer:
 
 def types(bus: Bus, job: Job) -> set[str]:
     """The types of all artifacts of a job. Artifacts are never removed, so what was seen stays true."""
-    seen = {str(artifact["type"]) for artifact in load.work(bus, job)["artifacts"]}
-    if job.later_artifacts:
-        pk = keys.partition(job.project, "job", job.id)
-        page = bus.store.table.query(Query(pk, prefix=keys.ARTIFACT_PREFIX))
-        seen |= {str(documents.read(bus, item)["type"]) for item in page.items}
-    return seen
+    return {
+        str(artifact["type"])
+        for artifact in (*load.work(bus, job)["artifacts"], *load.later_artifacts(bus, job))
+    }

@@ -18,6 +18,7 @@ from interlock.app import (
     write,
 )
 from interlock.app.call import Answer, Call, the_job, the_project
+from interlock.app.references import the_named_agent
 from interlock.app.settle import settle
 from interlock.domain import claim as rules
 from interlock.domain import limits, moves
@@ -106,14 +107,7 @@ def explain(call: Call) -> Answer:
             live = tuple(role for role in (job.role,) if role in project.roles)
             actor = Actor("agent", "", "anybody", roles=live, capabilities=job.capabilities)
         else:
-            item = call.bus.store.table.get(keys.head(project.id, "agent", shown))
-            if item is None:
-                raise InterlockError(
-                    "unknown_agent",
-                    f"there is no agent {shown}",
-                    errors=[FieldError("agent", "unknown agent")],
-                )
-            agent = items.agent(item)
+            agent = the_named_agent(call.bus, project, shown)
             live = tuple(role for role in agent.roles if role in project.roles and not agent.retired_at)
             actor = Actor(
                 "agent", agent.id, agent.label, project.id, roles=live, capabilities=agent.capabilities

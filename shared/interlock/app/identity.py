@@ -7,16 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from interlock.app import cursors, timers, views, write
+from interlock.app import load, timers, views, write
 from interlock.app.call import Answer, Bus, Call, the_project
+from interlock.app.references import require_role
 from interlock.app.settle import settle
 from interlock.domain import ids
 from interlock.domain.identity import INSTALLATION, Agent, Owner, Project, Token, secret_hash, write_token
 from interlock.domain.job import Change
 from interlock.domain.ledger import Fact
-from interlock.errors import FieldError, InterlockError
+from interlock.errors import InterlockError
 from interlock.store import conditions, items, keys
-from interlock.store.ports import Check, Key, Query
+from interlock.store.ports import Check
 
 Person = TypeVar("Person", bound=Agent | Owner)
 
@@ -100,13 +101,7 @@ def _view(found: Agent | Owner, now: int) -> dict[str, Any]:
 def require_roles(project: Project, roles: Sequence[str]) -> None:
     """Raise ``unknown_role`` for the first role that is not live."""
     for role in roles:
-        if role not in project.roles:
-            there = ", ".join(sorted(project.roles)) or "none yet"
-            raise InterlockError(
-                "unknown_role",
-                f"there is no role {role!r}; roles: {there}",
-                errors=[FieldError("roles", f"unknown role {role!r}")],
-            )
+        require_role(project, role, "roles")
 
 
 def create_agent(call: Call) -> Answer:
@@ -148,21 +143,9 @@ def create_owner(call: Call) -> Answer:
     return _enrol(call, "owner", build, {"label": body["label"], "rights": body["rights"]})
 
 
-def members(call: Call, scope: str, kind: str) -> tuple[list[dict[str, Any]], str | None]:
-    """(items of one page of all entities of a kind, where to go on)."""
-    position = cursors.read(f"{kind}s", {"scope": scope}, call.query["cursor"])
-    query = Query(keys.members_partition(scope, kind), index=1, after=position, limit=call.query["limit"])
-    page = call.bus.store.table.query(query)
-    wanted = [Key(row["pk"], keys.HEAD) for row in page.items]
-    found = call.bus.store.table.batch_get(wanted)
-    more = page.more and bool(page.items)
-    cursor = cursors.write(f"{kind}s", {"scope": scope}, page.items[-1]["g1sk"]) if more else None
-    return [found[key] for key in wanted if key in found], cursor
-
-
 def list_agents(call: Call) -> Answer:
     """All agents, retired ones included."""
-    found, cursor = members(call, the_project(call).id, "agent")
+    found, cursor = load.members(call, the_project(call).id, "agent")
     return Answer(
         {"items": [views.agent(items.agent(item), call.now) for item in found], "next_cursor": cursor}
     )
@@ -170,7 +153,7 @@ def list_agents(call: Call) -> Answer:
 
 def list_owners(call: Call) -> Answer:
     """All owners, removed ones included."""
-    found, cursor = members(call, scope_of(call), "owner")
+    found, cursor = load.members(call, scope_of(call), "owner")
     return Answer(
         {"items": [views.owner(items.owner(item), call.now) for item in found], "next_cursor": cursor}
     )

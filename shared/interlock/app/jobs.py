@@ -8,9 +8,9 @@ from typing import Any
 from interlock.app import documents, external, load, write
 from interlock.app.artifacts import initial
 from interlock.app.call import Answer, Call, the_job, the_project
+from interlock.app.references import require_role
 from interlock.app.settle import settle
 from interlock.domain import ids, moves
-from interlock.domain.identity import Project
 from interlock.domain.job import Change, Job
 from interlock.domain.ledger import Fact
 from interlock.domain.lifecycle import FAILED, HELD, OPEN, PENDING, PUBLISHED
@@ -18,17 +18,6 @@ from interlock.domain.times import rfc3339
 from interlock.errors import FieldError, InterlockError, StoreError
 from interlock.store import conditions, keys
 from interlock.store.ports import ConditionLost, Item, Key, Put
-
-
-def require_role(project: Project, role: str) -> None:
-    """Raise ``unknown_role``, naming the roles there are, unless the role is live."""
-    if role not in project.roles:
-        there = ", ".join(sorted(project.roles)) or "none yet"
-        raise InterlockError(
-            "unknown_role",
-            f"there is no role {role!r}; roles: {there}",
-            errors=[FieldError("role", "unknown role")],
-        )
 
 
 def create(call: Call) -> Answer:
@@ -228,17 +217,8 @@ def cancel(call: Call) -> Answer:
     actor = call.actor
 
     def check(job: Job) -> None:
-        if actor.kind == "owner":
-            return
-        if fence is not None:
-            moves.require_claim(job, actor, fence)
-        elif job.held_by(actor.id):
-            raise InterlockError(
-                "invalid", "a holder sends its fence", errors=[FieldError("fence", "is required")]
-            )
-        elif job.source != actor.reference:
-            raise InterlockError("forbidden", "only the job's source, its holder or an owner may cancel it")
-        elif job.status in HELD:
+        moves.require_source_or_claim(job, actor, fence, "cancel it")
+        if actor.kind != "owner" and fence is None and job.status in HELD:
             raise InterlockError(
                 "not_holder",
                 "the job is held; only its holder (with the fence) or an owner may cancel it now",

@@ -7,6 +7,7 @@ from typing import Any
 
 from interlock.app import cursors, load, views
 from interlock.app.call import Answer, Bus, Call, the_project
+from interlock.app.references import unknown_role
 from interlock.domain.identity import Project
 from interlock.domain.job import Job
 from interlock.domain.lifecycle import FAILED, HELD, PENDING, PUBLISHED
@@ -72,12 +73,7 @@ def _filters(call: Call) -> dict[str, Any]:
         roles = sorted({*(role for role in roles if role != "mine"), *actor.roles})
     unknown = [role for role in roles if role not in project.roles and role not in project.former_roles]
     if unknown:
-        there = ", ".join(sorted(project.roles)) or "none yet"
-        raise InterlockError(
-            "unknown_role",
-            f"there is no role {unknown[0]!r}; roles: {there}",
-            errors=[FieldError("role", "unknown role")],
-        )
+        raise unknown_role(project, unknown[0])
     names = ("parent", "external_id", "q", "source", "order")
     assignee = actor.id if query["assignee"] == "me" else query["assignee"]
     source = actor.id if query["source"] == "me" else query["source"]

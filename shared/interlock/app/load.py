@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from interlock.app import documents, views
+from interlock.app import cursors, documents, views
 from interlock.app.call import Answer, Bus, Call
 from interlock.domain.identity import Actor, Project
 from interlock.domain.job import Job
@@ -94,3 +94,15 @@ def answer(
 ) -> Answer:
     """`{job}`: the whole job, built from the head as written; ``work`` where it is at hand."""
     return Answer({"job": whole(call.bus, job, work)}, created, replayed, job.version)
+
+
+def members(call: Call, scope: str, kind: str) -> tuple[list[dict[str, Any]], str | None]:
+    """(items of one page of all entities of a kind, where to go on)."""
+    position = cursors.read(f"{kind}s", {"scope": scope}, call.query["cursor"])
+    query = Query(keys.members_partition(scope, kind), index=1, after=position, limit=call.query["limit"])
+    page = call.bus.store.table.query(query)
+    wanted = [Key(row["pk"], keys.HEAD) for row in page.items]
+    found = call.bus.store.table.batch_get(wanted)
+    more = page.more and bool(page.items)
+    cursor = cursors.write(f"{kind}s", {"scope": scope}, page.items[-1]["g1sk"]) if more else None
+    return [found[key] for key in wanted if key in found], cursor

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from interlock.app import cursors, repeats, views, write
+from interlock.app import load, repeats, views, write
 from interlock.app.call import Answer, Bus, Call, the_project
+from interlock.app.references import require_role, the_named_agent
 from interlock.app.settle import settle
 from interlock.domain import limits
 from interlock.domain.identity import DEFAULT_SETTINGS, INSTALLATION, Project
@@ -67,20 +68,8 @@ def create(call: Call) -> Answer:
 
 def list_all(call: Call) -> Answer:
     """All projects of the installation."""
-    position = cursors.read("projects", {}, call.query["cursor"])
-    query = Query(
-        keys.members_partition(INSTALLATION, "project"), index=1, after=position, limit=call.query["limit"]
-    )
-    page = call.bus.store.table.query(query)
-    wanted = [Key(row["pk"], keys.HEAD) for row in page.items]
-    found = call.bus.store.table.batch_get(wanted)
-    cursor = cursors.write("projects", {}, page.items[-1]["g1sk"]) if page.more and page.items else None
-    return Answer(
-        {
-            "items": [views.project(items.project(found[key])) for key in wanted if key in found],
-            "next_cursor": cursor,
-        }
-    )
+    found, cursor = load.members(call, INSTALLATION, "project")
+    return Answer({"items": [views.project(items.project(item)) for item in found], "next_cursor": cursor})
 
 
 def every_project(bus: Bus) -> Iterator[Project]:
@@ -139,20 +128,9 @@ def _target(call: Call) -> str:
     if target in project.pauses:
         return target  # what is gone meanwhile can still be resumed
     if body["role"]:
-        if body["role"] not in project.roles:
-            there = ", ".join(sorted(project.roles)) or "none yet"
-            raise InterlockError(
-                "unknown_role",
-                f"there is no role {body['role']!r}; roles: {there}",
-                errors=[FieldError("role", "unknown role")],
-            )
-        return target
-    if call.bus.store.table.get(keys.head(project.id, "agent", body["agent"])) is None:
-        raise InterlockError(
-            "unknown_agent",
-            f"there is no agent {body['agent']}",
-            errors=[FieldError("agent", "unknown agent")],
-        )
+        require_role(project, body["role"])
+    else:
+        the_named_agent(call.bus, project, body["agent"])
     return target
 
 

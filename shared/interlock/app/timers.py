@@ -10,6 +10,7 @@ from typing import Any
 
 from interlock.app import load, write
 from interlock.app.call import Bus
+from interlock.app.projects import every_project
 from interlock.domain import limits, moves
 from interlock.domain.identity import SYSTEM, Project
 from interlock.domain.job import Change, Job
@@ -160,8 +161,6 @@ def bus_resumed(bus: Bus, gap: int) -> int:
 
     No attempt is counted. Projects that had live leases record `project.bus_resumed`. Answers how many leases moved.
     """
-    from interlock.app.projects import every_project
-
     moved = 0
     for project in every_project(bus):
         shift, here = gap + 10 * limits.SECOND, 0

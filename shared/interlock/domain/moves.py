@@ -24,7 +24,7 @@ from interlock.domain.lifecycle import (
     UNBLOCKED,
 )
 from interlock.domain.times import rfc3339
-from interlock.errors import InterlockError
+from interlock.errors import FieldError, InterlockError
 
 _CLEARED = (
     "blocked_at", "unblocked_at", "failed_at", "cancelled_at",
@@ -94,6 +94,20 @@ def require_claim(job: Job, actor: Actor, fence: int) -> None:
         )
     if job.assignee != actor.id:
         raise InterlockError("not_holder", f"{job.assignee_label or job.assignee} holds the job")
+
+
+def require_source_or_claim(job: Job, actor: Actor, fence: int | None, doing: str) -> None:
+    """Raise unless the actor is an owner, holds the job under the fence it sends, or is the job's source."""
+    if actor.kind == "owner":
+        return
+    if fence is not None:
+        require_claim(job, actor, fence)
+    elif job.held_by(actor.id):
+        raise InterlockError(
+            "invalid", "a holder sends its fence", errors=[FieldError("fence", "is required")]
+        )
+    elif job.source != actor.reference:
+        raise InterlockError("forbidden", f"only the job's source, its holder or an owner may {doing}")
 
 
 def activate(now: int) -> Change:

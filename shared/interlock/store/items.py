@@ -101,9 +101,6 @@ def _role(key: str, item: Mapping[str, Any]) -> Role:
     return Role(**{**item, "key": key, "capabilities": tuple(item.get("capabilities", ()))})
 
 
-_FIELDS: dict[type, tuple[str, ...]] = {
-    t: tuple(f.name for f in fields(t)) for t in (Job, Project, Agent, Owner)
-}
 _IN_KEY: dict[type, frozenset[str]] = {
     Job: frozenset({"id", "project"}),
     Project: frozenset({"id"}),
@@ -112,7 +109,7 @@ _IN_KEY: dict[type, frozenset[str]] = {
 }
 """Fields that the primary key says; they are not attributes."""
 _STORED: dict[type, tuple[tuple[str, Any], ...]] = {
-    t: tuple((f.name, f.default) for f in fields(t) if f.name not in _IN_KEY[t]) for t in _FIELDS
+    t: tuple((f.name, f.default) for f in fields(t) if f.name not in _IN_KEY[t]) for t in _IN_KEY
 }
 _KINDS: dict[type, str] = {Job: "job", Project: "project", Agent: "agent", Owner: "owner"}
 
