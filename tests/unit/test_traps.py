@@ -52,3 +52,19 @@ def test_the_feed_alone_is_its_last_hundred_and_a_limit_alone_begins_at_the_olde
     oldest = w.ok("GET", "P/events", token="owner", query={"limit": 5})
     assert oldest["more"]
     assert not {event["entity"] for event in oldest["items"]} & {f"job/{job}" for job in jobs[-100:]}
+
+
+def test_on_a_busy_board_a_late_lease_is_found_wherever_it_stands():
+    w = world()
+    for _ in range(150):
+        w.claim(w.job(), lease_seconds=86_400)
+    w.clock.advance(1)
+    late = w.job()
+    w.claim(late, lease_seconds=30)
+    w.clock.advance(100)  # no timer fires here: the dispatcher has not run
+    for _ in range(60):
+        found = w.ok("POST", "P/claims", {})["job"]
+        if found:
+            break
+    assert found is not None
+    assert found["id"] == late

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from interlock.app import claims, load, notices, timers, write
 from interlock.app.call import Answer, Bus, Call, the_project
+from interlock.app.references import require_role
 from interlock.domain import claim as rules
-from interlock.domain import limits
+from interlock.domain import ids, limits
 from interlock.domain.identity import Project
 from interlock.domain.job import Job
-from interlock.errors import FieldError, InterlockError
+from interlock.errors import InterlockError
 from interlock.store import conditions, keys
 from interlock.store.ports import Item, Put, Query
 
@@ -62,13 +63,7 @@ def _roles(call: Call) -> list[str]:
     """The roles to look at: those asked for, which must exist and be the caller's, else all of the caller's."""
     project, asked = the_project(call), call.body["roles"]
     for role in asked:
-        if role not in project.roles:
-            there = ", ".join(sorted(project.roles)) or "none yet"
-            raise InterlockError(
-                "unknown_role",
-                f"there is no role {role!r}; roles: {there}",
-                errors=[FieldError("roles", "unknown role")],
-            )
+        require_role(project, role, "roles")
         if role not in call.actor.roles:
             raise InterlockError("wrong_role", f"the caller does not hold role {role!r}")
     return list(dict.fromkeys(asked)) or list(call.actor.roles)
@@ -190,14 +185,27 @@ def _end_late_leases(bus: Bus, project: str, roles: Sequence[str], now: int) -> 
 
 
 def _live_rows(bus: Bus, project: str) -> list[Item]:
-    """A page of held jobs; on a busy board it begins at a random holder, so that in time all are looked at."""
+    """A page of held jobs; on a busy board it begins at a random one, so that in time all are looked at."""
     page = bus.store.table.query(Query(keys.live_partition(project), index=1, limit=LATE_ROWS))
     if not page.more:
         return page.items
-    start = "agt_" + "".join("0123456789abcdefghjkmnpqrstvwxyz"[byte % 32] for byte in bus.entropy(3))
-    return bus.store.table.query(
-        Query(keys.live_partition(project), index=1, after=start, limit=LATE_ROWS)
-    ).items
+    last = bus.store.table.query(Query(keys.live_partition(project), index=1, limit=1, forward=False)).items
+    start = _between(page.items[0]["g1sk"], last[-1]["g1sk"], bus.entropy(4)) if last else ""
+    query = Query(keys.live_partition(project), index=1, lower=start, limit=LATE_ROWS)
+    return bus.store.table.query(query).items or page.items
+
+
+def _between(first: str, last: str, entropy: bytes) -> str:
+    """A random position from ``first`` to ``last``: what both begin with, then a character between theirs.
+
+    Ids begin with the time they were made at, so that positions which share nothing with them lie beyond all.
+    """
+    for at, (low, high) in enumerate(zip(first, last, strict=False)):
+        if low != high:
+            chosen = chr(ord(low) + entropy[0] % (ord(high) - ord(low) + 1))
+            rest = "".join(ids.ALPHABET[byte % len(ids.ALPHABET)] for byte in entropy[1:])
+            return first[:at] + chosen + rest
+    return first
 
 
 def _open_due(bus: Bus, project: str, roles: Sequence[str], now: int) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-ID_CHARACTERS = frozenset(_ALPHABET)
+ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+ID_CHARACTERS = frozenset(ALPHABET)
 
 
 def _base32(value: int) -> str:
-    return "".join(_ALPHABET[(value >> shift) & 31] for shift in range(125, -1, -5))
+    return "".join(ALPHABET[(value >> shift) & 31] for shift in range(125, -1, -5))
 
 
 def ulid(prefix: str, now: int, entropy: bytes) -> str:
