@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -25,11 +26,13 @@ class Served:
             str(folder / "bus"),
             *options,
         ]
-        self.log = (folder / "up.log").open("ab")
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log)
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK_")}
+        self.log_file = folder / "up.log"
+        self.log = self.log_file.open("ab")
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, env=clean)
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError((folder / "up.log").read_text()[-2_000:])
+            raise RuntimeError(self.log_file.read_text()[-2_000:])
         self.first = json.loads(line)
         self.url, self.pid = self.first["url"], self.first["pid"]
         self.owner_token, self.agent_token = self.first["owner_token"], self.first["agent_token"]

@@ -7,16 +7,15 @@ it is over the ledger is whole.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.bench.served import Served
 
 from interlock.domain.ledger import verify
 
@@ -30,52 +29,25 @@ CHECKS = (
 )  # fmt: skip
 
 
-@dataclass
-class Served:
-    """A running bus, its credentials, and the objects that requests are aimed at."""
-
-    url: str
-    owner: str
-    log: Path
+class Aimed(Served):
+    """A running bus that is asked for the objects at which requests are aimed."""
 
     def call(self, method: str, path: str, body: Any = None, token: str | None = None) -> Any:
         """A request that must succeed."""
         data = None if body is None else json.dumps(body).encode()
-        headers = {"Authorization": f"Bearer {token or self.owner}", "Content-Type": "application/json"}
+        headers = {"Authorization": f"Bearer {token or self.owner_token}", "Content-Type": "application/json"}
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         with urllib.request.urlopen(request, timeout=20) as answer:
             return json.loads(answer.read())
 
 
 @pytest.fixture(scope="module")
-def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    folder = tmp_path_factory.mktemp("fuzz")
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK_")}
-    command = [
-        sys.executable,
-        "-m",
-        "interlock.cli.main",
-        "up",
-        "--json",
-        "--port",
-        "0",
-        "--data",
-        str(folder / "data"),
-    ]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=clean)
-    try:
-        assert process.stdout is not None
-        first = json.loads(process.stdout.readline())
-        yield Served(first["url"], first["owner_token"], folder / "log")
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
-        if process.stdout is not None:
-            process.stdout.close()
+def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aimed]:
+    with Aimed(tmp_path_factory.mktemp("fuzz")) as served:
+        yield served
 
 
-def aims(bus: Served, project: str) -> tuple[dict[str, str], str]:
+def aims(bus: Aimed, project: str) -> tuple[dict[str, str], str]:
     """A new project: (its objects, by the names of path parameters, the token of the agent that holds the job)."""
     bus.call("POST", "/v1/projects", {"id": project, "title": "Aim"})
     p = f"/v1/projects/{project}"
@@ -96,11 +68,11 @@ def aims(bus: Served, project: str) -> tuple[dict[str, str], str]:
 
 
 @pytest.mark.parametrize("who", ["owner", "agent"])
-def test_the_description_is_kept(bus: Served, who: str, tmp_path: Path) -> None:
+def test_the_description_is_kept(bus: Aimed, who: str, tmp_path: Path) -> None:
     values, of_agent = aims(bus, f"fuzz-{who}")
     lines = ["[parameters]", *(f'"path.{name}" = "{value}"' for name, value in values.items())]
     (tmp_path / "schemathesis.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    token = bus.owner if who == "owner" else of_agent
+    token = bus.owner_token if who == "owner" else of_agent
     command = [
         sys.executable, "-m", "schemathesis.cli", "--config-file", "schemathesis.toml", "run", f"{bus.url}/openapi.json",
         "--header", f"Authorization: Bearer {token}", "--phases", "coverage,fuzzing", "--checks", ",".join(CHECKS),
@@ -112,7 +84,7 @@ def test_the_description_is_kept(bus: Served, who: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout[-8_000:] + done.stderr[-2_000:]
     assert "generated" in done.stdout
-    log = bus.log.read_text(encoding="utf-8", errors="replace")
+    log = bus.log_file.read_text(encoding="utf-8", errors="replace")
     assert "Traceback" not in log
     assert " 500 " not in log
 
