@@ -401,6 +401,26 @@ pathlib.Path({file!r}).write_text(str(child.pid))
 """
 
 
+def test_the_log_keeps_each_stream_s_lines_whole(tmp_path):
+    script = (
+        "import os, time\n"
+        "for n in range(50):\n"
+        "    os.write(1, b'out'); os.write(2, b'err'); os.write(1, b' %d\\n' % n); os.write(2, b' %d\\n' % n)\n"
+        "os.write(1, b'x' * 200_000 + b'\\n'); os.write(1, b'no end'); os.write(2, b'none here')\n"
+    )
+    log = tmp_path / "log"
+    running = Running([PYTHON, "-c", script], b"", os.environ, log)
+    while running.wait(LIMIT) is None:
+        pass
+    digest, size = running.close()
+    written = log.read_bytes()
+    assert (hashlib.sha256(written).hexdigest(), len(written)) == (digest, size)
+    lines = written.decode().split("\n")
+    assert [line for line in lines if line.startswith("out")] == [f"out {n}" for n in range(50)]
+    assert [line for line in lines if line.startswith("err")] == [f"err {n}" for n in range(50)]
+    assert {"no end", "none here"} <= set(lines)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="process groups are POSIX")
 @pytest.mark.parametrize("stubborn", [False, True])
 def test_the_whole_tree_of_a_command_is_ended(stubborn, tmp_path):

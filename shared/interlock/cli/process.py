@@ -16,12 +16,15 @@ from typing import IO, Any
 
 TAIL = 256 * 1024
 """Bytes kept of each stream: enough for a result of the largest size the bus takes, written with spaces."""
+CHUNK = 65_536
+"""Bytes read at once, and the longest line that the log takes in one piece."""
 LEFTOVERS = 2.0
 """Seconds that output may go on after the command's end, where a child of it still holds the stream."""
 
 
 class Running:
-    """A started command. Its output goes to ``log`` and to standard error as it comes.
+    """A started command. Its output goes to standard error as it comes, and to ``log`` line by line: a line of one
+    stream is never torn by the other's.
 
     ``payload`` is its standard input. Raises OSError when it cannot be started.
     """
@@ -35,6 +38,8 @@ class Running:
         self._lock = threading.Lock()
         self._digest = hashlib.sha256()
         self._size = 0
+        self._open_line: str | None = None
+        """The stream whose last logged piece did not end its line."""
         self._closed = False
         self._file = log.open("wb")
         try:
@@ -52,9 +57,10 @@ class Running:
         assert self._process.stdin
         assert self._process.stdout
         assert self._process.stderr
+        self._unlogged = {"stdout": bytearray(), "stderr": bytearray()}
         self._readers = [
-            self._thread(self._read, self._process.stdout, self.stdout),
-            self._thread(self._read, self._process.stderr, self.stderr),
+            self._thread(self._read, self._process.stdout, self.stdout, "stdout"),
+            self._thread(self._read, self._process.stderr, self.stderr, "stderr"),
         ]
         self._thread(self._feed, self._process.stdin, payload)
 
@@ -91,6 +97,8 @@ class Running:
             reader.join(LEFTOVERS)
         with self._lock:
             self._closed = True
+            for name, rest in self._unlogged.items():
+                self._log(name, rest)
             self._file.close()
         return self._digest.hexdigest(), self._size
 
@@ -108,18 +116,32 @@ class Running:
         with contextlib.suppress(OSError):
             stdin.close()
 
-    def _read(self, stream: IO[bytes], tail: bytearray) -> None:
+    def _read(self, stream: IO[bytes], tail: bytearray, name: str) -> None:
+        unlogged = self._unlogged[name]
         with contextlib.suppress(OSError, ValueError), stream:
-            while chunk := os.read(stream.fileno(), 65_536):
+            while chunk := os.read(stream.fileno(), CHUNK):
                 with self._lock:
                     if self._closed:
                         return
-                    self._file.write(chunk)
-                    self._digest.update(chunk)
-                    self._size += len(chunk)
                     tail += chunk
                     del tail[:-TAIL]
+                    unlogged += chunk
+                    # a line that does not end is no reason to keep everything in memory
+                    whole = unlogged.rfind(b"\n") + 1 or (len(unlogged) > CHUNK and len(unlogged))
+                    self._log(name, unlogged[:whole])
+                    del unlogged[:whole]
                     _echo(chunk)
+
+    def _log(self, name: str, text: bytes | bytearray) -> None:
+        """Append to the log; a line that one stream left open does not run into the other's."""
+        if not text:
+            return
+        if self._open_line not in (None, name):
+            text = b"\n" + text
+        self._open_line = None if text.endswith(b"\n") else name
+        self._file.write(text)
+        self._digest.update(text)
+        self._size += len(text)
 
 
 def _echo(chunk: bytes) -> None:
