@@ -1,0 +1,109 @@
+"""What a caller may send under a claim, or to get one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from interlock.domain import limits
+from interlock.edges import jsonio
+from interlock.edges.models.artifacts import Artifact
+from interlock.edges.models.fields import (
+    Beat,
+    Data,
+    Fence,
+    Id,
+    Key,
+    Lease,
+    Model,
+    Reason,
+    ResultData,
+    Session,
+    too_large,
+)
+
+
+class Claim(Model):
+    """How to hold the job. `heartbeat_seconds` asks for a lease of three beats."""
+
+    heartbeat_seconds: Beat | None = None
+    lease_seconds: Lease | None = None
+    session: Session | None = None
+
+
+class ClaimNext(Claim):
+    """Which roles to look at; none means all of the caller's."""
+
+    roles: Annotated[list[Key], Field(max_length=limits.AGENT_ROLES)] = []
+
+
+class Result(Model):
+    """What came out of the work."""
+
+    summary: Reason | None = None
+    data: ResultData = None
+    artifacts: Annotated[list[Artifact], Field(max_length=limits.ARTIFACTS_PER_CALL)] = []
+
+    @model_validator(mode="after")
+    def _parts(self) -> Result:
+        if jsonio.size([item.model_dump() for item in self.artifacts]) > limits.PARTS_BYTES:
+            raise too_large("result.artifacts", limits.PARTS_BYTES)
+        return self
+
+
+class Complete(Model):
+    """The fence, and the result."""
+
+    fence: Fence
+    result: Result | None = None
+
+
+class Fail(Model):
+    """The fence, and why."""
+
+    fence: Fence
+    reason: Reason
+    data: Data = None
+
+
+class Block(Fail):
+    """The fence, and what is in the way."""
+
+
+class Unblock(Model):
+    """Why the job may go on; the holder sends its fence."""
+
+    reason: Reason
+    fence: Fence | None = None
+
+
+class Resume(Model):
+    """The fence."""
+
+    fence: Fence
+
+
+class Release(Model):
+    """The fence, and perhaps why."""
+
+    fence: Fence
+    reason: Reason | None = None
+
+
+class Restart(Model):
+    """Nothing to say."""
+
+
+class HeldJob(Model):
+    """A job that the caller believes it holds."""
+
+    id: Id
+    fence: Fence | None = None
+
+
+class Heartbeat(Model):
+    """Which leases to renew: all of the caller's, or those of one session; `jobs` asks about these by name too."""
+
+    session: Session | None = None
+    jobs: Annotated[list[HeldJob], Field(max_length=limits.CLAIMS_PAGE)] = []

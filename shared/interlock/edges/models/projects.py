@@ -1,0 +1,74 @@
+"""What a caller may send of projects and of the bus itself."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_serializer, model_validator
+
+from interlock.domain import limits
+from interlock.edges.models.fields import Id, Key, Label, Lease, Model, ProjectId, Reason
+
+
+def _only_true(value: Any) -> Any:
+    if value is not True:
+        raise ValueError("must be true")
+    return value
+
+
+class Settings(Model):
+    """A project's settings; what is not sent stays."""
+
+    visibility: Literal["project", "roles"] = "project"
+    lease_seconds: Lease = limits.DEFAULT_LEASE_SECONDS
+    cancel_overdue: bool = False
+
+    @model_serializer
+    def _sent(self) -> dict[str, Any]:
+        return {
+            name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set
+        }
+
+
+class ProjectCreate(Model):
+    """A project."""
+
+    id: ProjectId
+    title: Label
+    settings: Settings | None = None
+
+
+class ProjectEdit(Model):
+    """Fields to change; what is not sent stays."""
+
+    title: Label = ""
+    settings: Settings | None = None
+
+
+class Pause(Model):
+    """Exactly one of project, role, agent."""
+
+    project: Annotated[Literal[True], BeforeValidator(_only_true)] | None = None
+    role: Key | None = None
+    agent: Id | None = None
+    reason: Reason | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Pause:
+        if sum(name is not None for name in (self.project, self.role, self.agent)) != 1:
+            raise ValueError("name exactly one of project, role, agent")
+        return self
+
+
+class Repair(Model):
+    """The entity, as the ledger names it: `job/<id>`, `agent/<id>`, `owner/<id>`, `project/<id>`."""
+
+    entity: Annotated[
+        str, Field(pattern=rf"^(job|agent|owner|project)/[a-z0-9_-]{{1,{limits.ID_CHARACTERS}}}$")
+    ]
+
+
+class Redrive(Model):
+    """Which dead letters."""
+
+    queue: Literal["lease-dead", "dispatch-dead"]

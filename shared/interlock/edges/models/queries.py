@@ -1,0 +1,73 @@
+"""Query strings: pages, filters, orders."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import model_validator
+
+from interlock.domain import limits
+from interlock.edges.models.fields import (
+    Count,
+    Cursor,
+    ExternalId,
+    FeedCount,
+    Id,
+    Key,
+    Model,
+    Status,
+    Summary,
+)
+
+
+class CursorQuery(Model):
+    """Where to go on."""
+
+    cursor: Cursor | None = None
+
+
+class PageQuery(CursorQuery):
+    """A page of a list."""
+
+    limit: Count = limits.DEFAULT_PAGE
+
+
+class JobQuery(PageQuery):
+    """Filters and order of a list of jobs."""
+
+    status: list[Status] = []
+    role: list[Key] = []
+    assignee: Id | None = None
+    source: Id | None = None
+    parent: Id | None = None
+    external_id: ExternalId | None = None
+    q: Summary | None = None
+    order: Literal["priority", "newest", "oldest", "updated"] | None = None
+
+
+class TimelineQuery(Model):
+    """A page of a timeline."""
+
+    limit: FeedCount = limits.DEFAULT_FEED_PAGE
+    cursor: Cursor | None = None
+
+
+class FeedQuery(Model):
+    """The last N events (100 when nothing is sent), or a page of those after a cursor; `limit` alone begins at the
+    oldest."""
+
+    last: FeedCount | None = None
+    after: Cursor | None = None
+    limit: FeedCount | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> FeedQuery:
+        if self.last is not None and self.after is not None:
+            raise ValueError("send last or after, not both")
+        return self
+
+
+class ExplainQuery(Model):
+    """For an owner: as which agent."""
+
+    agent: Id | None = None
