@@ -14,7 +14,7 @@ from pathlib import Path
 from infra.limits_text import INTERNAL, SECTIONS, Row
 
 from interlock.domain import access, limits
-from interlock.domain.lifecycle import STATUSES, TRANSITIONS, Transition
+from interlock.domain.lifecycle import CASCADED, STATUSES, TRANSITIONS, Transition
 from interlock.edges import openapi
 from interlock.edges.operations import OPERATIONS
 from interlock.errors import CODES
@@ -41,15 +41,18 @@ _FAMILIES: Mapping[int, str] = {
 }
 
 _MEANING_OF_STATUS: Mapping[str, str] = {
-    "pending": "waits for `not_before`",
+    "pending": "waits for jobs that it is blocked by, or for `not_before`",
     "published": "on the board, free to claim",
     "in_progress": "an agent holds it, its lease runs",
     "blocked": "an agent holds it but something is in the way; the lease is paused",
     "unblocked": "the obstacle is gone; the holder has one lease's time to resume",
     "completed": "done; never changes again",
     "failed": "given up; may be restarted or retried",
+    CASCADED: "its status is `failed`, because a job that it waits for failed (`caused_by` names it and the root); comes back with it",
     "cancelled": "not wanted any more; never changes again",
 }
+
+_STAGES = (*STATUSES, CASCADED)
 
 _RELATIONS: Mapping[str, str] = {
     "anyone": "no credential is needed",
@@ -113,13 +116,15 @@ _EXAMPLE = {
 }
 
 
-_FROM_MILLISECONDS = {"whole seconds": limits.SECOND, "days": limits.DAY}
+_FROM_MILLISECONDS = {"whole seconds": limits.SECOND, "whole days": limits.DAY}
 
 
 def _value(name: str, unit: str) -> str:
     value = getattr(limits, name)
     if isinstance(value, tuple):
         return f"{value[0]:,} to {value[1]:,} {unit}".rstrip()
+    if unit == "bytes" and value % 1024**3 == 0:
+        return f"{value // 1024**3:,} GiB"
     if unit == "bytes" and value % 1024 == 0:
         return f"{value // 1024:,} KiB"
     if unit in _FROM_MILLISECONDS:
@@ -132,8 +137,9 @@ def limits_page() -> str:
     parts = [
         "# Limits",
         MADE,
-        "What is beyond a limit is refused and named; nothing is cut silently. Sizes are those of the value as compact "
-        "UTF-8 JSON; characters are Unicode code points; KiB are 1,024 bytes. Codes are explained in [errors.md](errors.md).",
+        "What is beyond a limit is refused and named; nothing is cut silently (the reason of a rejection is cut, and the "
+        "answer says so). Sizes are those of the value as compact "
+        "UTF-8 JSON; characters are Unicode code points; KiB are 1,024 bytes, GiB 1,024³. Codes are explained in [errors.md](errors.md).",
     ]
     for title, rows in SECTIONS:
         shown = [(row.what, _value(row.name, row.unit), _code(row)) for row in rows]
@@ -163,11 +169,11 @@ def lifecycle() -> str:
         "then the fence number grows and every older one is refused (`lease_lost`, or `stop_requested` when an owner took "
         "the job away).",
         "## Statuses",
-        table(("Status", "Meaning"), [(f"`{status}`", _MEANING_OF_STATUS[status]) for status in STATUSES]),
+        table(("Status", "Meaning"), [(_stage(stage), _MEANING_OF_STATUS[stage]) for stage in _STAGES]),
         "## Transitions",
         table(("Operation", "From", "To", "By", "Event", "Fence", "Notes"), map(_transition, TRANSITIONS)),
         "## What is possible from each status",
-        table(("Status", *(row.operation for row in TRANSITIONS if row.sources)), map(_possible, STATUSES)),
+        table(("Status", *(row.operation for row in TRANSITIONS if row.sources)), map(_possible, _STAGES)),
         "## Rights",
         "An operation is open to whoever stands in one of the relations of its row. Objects of another project, unknown "
         "ones and ones that the caller may not see are all answered 404, before rights are looked at. An agent without a "
@@ -201,8 +207,12 @@ def _transition(row: Transition) -> tuple[str, ...]:
     )
 
 
-def _possible(status: str) -> tuple[str, ...]:
-    return (f"`{status}`", *("✓" if status in row.sources else "" for row in TRANSITIONS if row.sources))
+def _possible(stage: str) -> tuple[str, ...]:
+    return (_stage(stage), *("✓" if stage in row.sources else "" for row in TRANSITIONS if row.sources))
+
+
+def _stage(stage: str) -> str:
+    return f"`{stage}`" if stage in STATUSES else stage
 
 
 def _relation(name: str) -> str:

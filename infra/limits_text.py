@@ -44,7 +44,9 @@ SECTIONS: tuple[tuple[str, tuple[Row, ...]], ...] = (
             Row("CONSTRAINTS", "`constraints`"),
             Row("CONSTRAINT_CHARACTERS", "One constraint", "characters"),
             Row("CONTEXT_BYTES", "`context`", "bytes", "too_large"),
-            Row("PARTS_BYTES", "Constraints and artifacts of one call together", "bytes", "too_large"),
+            Row(
+                "PARTS_BYTES", "Constraints, routing and artifacts of one job together", "bytes", "too_large"
+            ),
             Row("CAPABILITIES", "`capabilities`"),
             Row("CAPABILITY_CHARACTERS", "One capability", "characters"),
             Row("REQUIRES", "`requires`, artifact types"),
@@ -64,6 +66,54 @@ SECTIONS: tuple[tuple[str, tuple[Row, ...]], ...] = (
         ),
     ),
     (
+        "Links, plans and reviews",
+        (
+            Row(
+                "UPSTREAMS",
+                "Jobs that a job waits for",
+                code="limit_reached",
+                instead="422 `invalid` at creation",
+            ),
+            Row(
+                "LINK_WALK",
+                "Jobs that the search for a circle looks at when a link is added",
+                code="limit_reached",
+            ),
+            Row("PLAN_JOBS", "Jobs of a plan"),
+            Row("PLAN_LINKS", "All entries of `blocked_by` of a plan", code="limit_reached"),
+            Row("PLAN_EXTERNAL_IDS", "Jobs of a plan that carry an `external_id`", code="limit_reached"),
+            Row("REF_CHARACTERS", "`ref` of a job in a plan", "characters"),
+            Row("RULES", "Rules of `routing`"),
+            Row("GUARD_FIELD_CHARACTERS", "`field` of a guard", "characters"),
+            Row("GUARD_VALUE_BYTES", "`value` of a guard", "bytes", "too_large"),
+            Row("REJECTION_SENT_CHARACTERS", "`reason` of a rejection, as it is sent", "characters"),
+            Row(
+                "REJECTION_CHARACTERS",
+                "`reason` of a rejection, as it is kept",
+                "characters",
+                None,
+                "it is cut, and `reason_truncated` is true",
+            ),
+            Row("GRAPH_DEPTH", "`depth` of a graph", "links"),
+            Row("DEFAULT_GRAPH_DEPTH", "`depth` of a graph when it is not sent", "links", None),
+            Row("GRAPH_NODES", "Jobs of a graph", code=None, instead="`truncated` is true"),
+            Row("NEIGHBOURS", "`downstream` of a job", code=None, instead="`downstream_more` is true"),
+            Row(
+                "UPSTREAM_RESULTS",
+                "`upstream_results` of a claim that carry their result",
+                code=None,
+                instead="further ones are named, with `omitted`",
+            ),
+            Row(
+                "UPSTREAM_RESULTS_BYTES",
+                "These results together",
+                "bytes",
+                None,
+                "further ones are named, with `omitted`",
+            ),
+        ),
+    ),
+    (
         "Artifacts",
         (
             Row("ARTIFACTS", "Artifacts of a job", code="limit_reached", instead="422 `invalid` at creation"),
@@ -72,6 +122,23 @@ SECTIONS: tuple[tuple[str, tuple[Row, ...]], ...] = (
             Row("URI_CHARACTERS", "`uri`", "characters"),
             Row("CHECKSUM_CHARACTERS", "`checksum`", "characters"),
             Row("METADATA_BYTES", "`metadata`", "bytes", "too_large"),
+            Row("UPLOAD_BYTES", "`size` of an upload", "bytes"),
+            Row("FILE_NAME_CHARACTERS", "`name` of an upload", "characters"),
+            Row(
+                "UPLOAD_SECONDS",
+                "How long the address of an upload takes it",
+                "seconds",
+                None,
+                "the address is refused; attach again",
+            ),
+            Row("VERIFY_SECONDS", "How long after that an upload can be verified", "seconds", "wrong_state"),
+            Row(
+                "DOWNLOAD_SECONDS",
+                "How long the address of a download works",
+                "seconds",
+                None,
+                "read the artifact again",
+            ),
         ),
     ),
     (
@@ -79,6 +146,7 @@ SECTIONS: tuple[tuple[str, tuple[Row, ...]], ...] = (
         (
             Row("ROLE_CHARACTERS", "A role's key, a project's id", "characters"),
             Row("LABEL_CHARACTERS", "Labels, titles, names, sessions, custom event types", "characters"),
+            Row("RETENTION_DAYS", "`retention_days` of a project", "days"),
             Row("PROJECT_ROLES", "Roles of a project", code="limit_reached"),
             Row("PROJECT_PAUSES", "Pauses of a project", code="limit_reached"),
             Row(
@@ -136,7 +204,11 @@ INTERNAL: Mapping[str, tuple[str, str]] = {
     "TIMER_HOP_SECONDS": ("Longest delay of one timer message; later times take several", "seconds"),
     "LAST_CALL": ("A retired agent's hands are emptied once more after", "whole seconds"),
     "OPERATIONS_REMEMBERED": ("Latest calls that an object remembers, for repeats by key", "calls"),
-    "MEMORY_OF_CALLS": ("A claim-next with an Idempotency-Key that took a job is remembered for", "days"),
+    "MEMORY_OF_CALLS": (
+        "A claim-next with an Idempotency-Key that took a job is remembered for",
+        "whole days",
+    ),
+    "UNVERIFIED_DAYS": ("An upload that nobody verified goes away after", "days"),
     "DEAD_TOKENS": (
         "Ended tokens that an identity remembers, so that their holders learn why they are refused",
         "tokens",

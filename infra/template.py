@@ -22,17 +22,23 @@ ROLES: Mapping[str, str] = {
     "jobs.create": "JobCreatorRole",
     "jobs.retry": "JobReviverRole",
     "jobs.edit": "JobWriterRole",
-    "jobs.attach": "JobWriterRole",
+    "jobs.attach": "UploadRole",
+    "jobs.verify": "UploadRole",
     "jobs.list": "ReaderRole",
     "jobs.get": "RenewingReaderRole",
     "jobs.timeline": "RenewingReaderRole",
     "jobs.explain": "RenewingReaderRole",
     "jobs.artifact": "RenewingReaderRole",
+    "jobs.graph": "RenewingReaderRole",
+    "jobs.reopen_context": "RenewingReaderRole",
+    "jobs.link": "LinkRole",
     "claims": "JobMoverRole",
     "claims.next": "ClaimNextRole",
     "claims.restart": "JobReviverRole",
     "claims.complete": "JobWriterRole",
     "claims.heartbeat": "RenewingReaderRole",
+    "claims.reject": "RejectRole",
+    "plans": "PlanRole",
     "ledger": "ReaderRole",
     "roles": "ProjectRole",
     "roles.list": "ReaderRole",
@@ -49,6 +55,7 @@ ROLES: Mapping[str, str] = {
     "projects.get": "ReaderRole",
     "system.me": "ReaderRole",
     "system.stats": "ReaderRole",
+    "system.attention": "AttentionRole",
     "system.repair": "RepairRole",
     "system.dead_letters": "DeadLettersRole",
     "system.redrive": "RedriveRole",
@@ -59,8 +66,17 @@ ROLES: Mapping[str, str] = {
 
 _TABLE = {"INTERLOCK_TABLE": "Table"}
 _BUCKET = {"INTERLOCK_BUCKET": "Payloads"}
-_LEASE = {"INTERLOCK_QUEUE_LEASE": "Lease"}
-_DEAD = {"INTERLOCK_QUEUE_LEASE_DEAD": "LeaseDead", "INTERLOCK_QUEUE_DISPATCH_DEAD": "DispatchDead"}
+_QUEUES = {
+    "INTERLOCK_QUEUE_LEASE": "Lease",
+    "INTERLOCK_QUEUE_BARRIER": "Barrier",
+    "INTERLOCK_QUEUE_ROUTING": "Routing",
+}
+_DEAD = {
+    "INTERLOCK_QUEUE_LEASE_DEAD": "LeaseDead",
+    "INTERLOCK_QUEUE_BARRIER_DEAD": "BarrierDead",
+    "INTERLOCK_QUEUE_ROUTING_DEAD": "RoutingDead",
+    "INTERLOCK_QUEUE_DISPATCH_DEAD": "DispatchDead",
+}
 
 ENVIRONMENT: Mapping[str, Mapping[str, str]] = {
     "OpenRole": {},
@@ -69,16 +85,21 @@ ENVIRONMENT: Mapping[str, Mapping[str, str]] = {
     "RenewingReaderRole": _TABLE | _BUCKET,
     "JobMoverRole": _TABLE | _BUCKET,
     "JobWriterRole": _TABLE | _BUCKET,
+    "UploadRole": _TABLE | _BUCKET,
     "JobCreatorRole": _TABLE | _BUCKET,
     "JobReviverRole": _TABLE | _BUCKET,
+    "PlanRole": _TABLE | _BUCKET,
+    "LinkRole": _TABLE | _BUCKET,
+    "RejectRole": _TABLE | _BUCKET,
     "ClaimNextRole": _TABLE | _BUCKET,
     "AgentRole": _TABLE,
     "RetireAgentRole": _TABLE,
     "OwnerRole": _TABLE,
     "ProjectRole": _TABLE,
-    "RepairRole": _TABLE | _LEASE,
+    "RepairRole": _TABLE | _QUEUES,
     "DeadLettersRole": _TABLE | _DEAD,
-    "RedriveRole": _TABLE | _LEASE | _DEAD,
+    "AttentionRole": _TABLE | _DEAD,
+    "RedriveRole": _TABLE | _BUCKET | _QUEUES | _DEAD,
 }
 """What the functions of a role are told: nothing that the role may not use."""
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-QUEUES = ("lease", "lease-dead", "dispatch-dead")
+QUEUES = (
+    "lease", "lease-dead", "barrier", "barrier-dead", "routing", "routing-dead", "dispatch-dead",
+)  # fmt: skip
 """Logical names of the queues that exist; the environment maps each to a URL as ``INTERLOCK_QUEUE_<NAME>``."""
 
 

@@ -84,6 +84,19 @@ CODES: Mapping[str, Code] = {
     "stop_requested": Code(
         409, "An owner has stopped the job", "Stop working on it at once and throw unfinished work away."
     ),
+    "excluded": Code(
+        409,
+        "The job wants somebody else",
+        "It is independent: whoever worked on what it depends on may not take it. Leave it to another agent.",
+    ),
+    "waiting_upstream": Code(
+        409, "The job waits for other jobs", "It is published by itself when they are completed."
+    ),
+    "cycle": Code(
+        409,
+        "The link would make jobs wait for each other",
+        "`detail` names the way round; link the other way.",
+    ),
     "paused": Code(409, "Claims are paused", "Wait; running work may go on."),
     "not_yet": Code(409, "The job may not be claimed yet", "Try again after `not_before`."),
     "ended": Code(409, "The job has ended", "Nothing is left to claim."),
@@ -116,6 +129,11 @@ CODES: Mapping[str, Code] = {
     "unknown_agent": Code(422, "There is no such agent in this project", "Check the id."),
     "evidence_missing": Code(
         422, "Completion needs evidence", "Attach the artifacts that `errors` names, then complete again."
+    ),
+    "not_reviewable": Code(
+        422,
+        "The job cannot be sent back",
+        "Reject a completed job that the review waits for by a `blocks` link.",
     ),
     "idempotency_mismatch": Code(
         422, "The Idempotency-Key was used with another body", "Send the same body, or a new key."

@@ -219,6 +219,18 @@ def test_pause_and_resume(bus):
     bus.json("job", "cancel", job, "--reason", "tidy")
 
 
+def test_attention_names_what_waits_for_an_owner(bus):
+    job = bus.publish()
+    fence = bus.json("job", "claim", job)["claim"]["fence"]
+    bus.json("job", "block", job, "--fence", str(fence), "--reason", "which database?")
+    (item,) = [one for one in bus.json("attention", "--all")["items"] if one.get("job") == job]
+    assert (item["kind"], item["allowed"]) == ("blocked", ["unblock", "stop", "cancel"])
+    assert "which database?" in bus.il("attention").out
+    assert bus.json("status")["attention"]["kinds"]["blocked"] >= 1
+    bus.json("job", "cancel", job, "--reason", "tidy")
+    assert job not in bus.il("attention", "--all").out
+
+
 def test_stats_events_and_dead_letters(bus):
     job = bus.publish(role="ops")
     assert bus.json("stats")["stats"]["published"]["ops"]["count"] >= 1

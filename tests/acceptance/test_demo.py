@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -76,13 +77,36 @@ def assert_whole_story(report):
     assert report["ok"], report["problems"]
     assert report["seconds"] < 90
     assert {job["status"] for job in report["jobs"]} == {"completed"}
-    first, *others = report["jobs"]
-    assert first["attempts"] == 2
-    assert first["who"] != report["killed"]["worker"]
-    assert {job["attempts"] for job in others} == {1}
+    victim, *_ = report["jobs"]
+    jobs = {job["step"]: job for job in report["jobs"]}
+    twice = {victim["step"], "version", "notes #2"}
+    assert {name: job["attempts"] for name, job in jobs.items()} == {n: 1 + (n in twice) for n in jobs}
+    assert victim["who"] != report["killed"]["worker"]
     assert report["late_write"]["code"] == "lease_lost"
+    assert report["cascade"]["root"] == jobs["version"]["id"]
+    assert set(report["cascade"]["failed"]) == {"notes", "review"}
+    review = report["review"]
+    assert review["accepted_by"] not in {review["written_by"], review["mended_by"]}
+    assert review["rejected_by"] != review["written_by"]
+    assert review["author_excluded"]
+    assert "checksum" in review["reason"]
+    assert report["routed"]["job"] == jobs["release"]["id"]
+    assert_graph(report["graph"], {name: job["id"] for name, job in jobs.items()})
     assert report["ledger"]["ok"]
     assert report["ledger"]["findings"] == []
+
+
+def assert_graph(graph, ids):
+    """The fan-in, the retry in the place of what was reviewed, and what the rule made."""
+    checks = ids.keys() - {"notes", "notes #2", "review", "release"}
+    assert not graph["truncated"]
+    assert {node["id"] for node in graph["nodes"]} == set(ids.values())
+    assert {(edge["from"], edge["to"], edge["type"]) for edge in graph["edges"]} == {
+        *((ids[check], ids["notes"], "blocks") for check in checks),
+        (ids["notes"], ids["notes #2"], "reopen_of"),
+        (ids["notes #2"], ids["review"], "blocks"),
+        (ids["review"], ids["release"], "routed_from"),
+    }
 
 
 def test_without_a_repository_it_makes_one_and_tells_the_whole_story(place):
@@ -91,7 +115,16 @@ def test_without_a_repository_it_makes_one_and_tells_the_whole_story(place):
     report = json.loads(out)
     assert_whole_story(report)
     assert {"tests", "archive", "lint"} <= {job["step"] for job in report["jobs"]}
-    for told in ("kill -9", "the lease has lapsed", "late write with fence 1 is refused: 409 lease_lost"):
+    for told in (
+        "kill -9",
+        "the lease has lapsed",
+        "late write with fence 1 is refused: 409 lease_lost",
+        "failed by cascade; it began with version",
+        "revived, waits for version again",
+        "sends notes back, now notes #2",
+        "may not review them: excluded",
+        "its rule holds of the result: release follows",
+    ):
         assert told in errors
     place.assert_tidy()
     assert list(place.work.iterdir()) == []
@@ -106,7 +139,8 @@ def test_on_this_checkout_it_builds_the_wheel_and_leaves_no_worktree(place):
     code, out, errors = place.run("--repo", str(ROOT))
     assert code == 0, out + errors
     assert ".whl" in out
-    assert "was killed in the middle of" in out
+    assert "was killed in mid-job" in out
+    assert re.search(r"9    ✓ completed    notes  \(blocked by 1–8\)", out)
     assert len(repo.git(ROOT, "worktree", "list").splitlines()) == 1
     assert not (ROOT / ".git" / "worktrees").exists()
     place.assert_tidy()

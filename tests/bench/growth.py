@@ -20,6 +20,7 @@ from interlock.edges.runtime import wall_clock
 from interlock.store.embedded import open_embedded
 
 ROUNDS = 200
+BLOCKERS = 10
 
 
 def fill(folder: Path, jobs: int) -> None:
@@ -48,8 +49,13 @@ def measure(bus: Served) -> dict[str, float]:
         assert response.status < 300, value
         return value
 
+    made: list[str] = []
     for _ in range(ROUNDS):
-        call("create", "POST", "/jobs", {"summary": "growth", "role": "qa"})
+        job = call("create", "POST", "/jobs", {"summary": "growth", "role": "qa"})["job"]["id"]
+        made.append(job)
+        blocked = {"summary": "growth", "role": "qa", "blocked_by": made[-BLOCKERS:]}
+        call(f"create, {BLOCKERS} blockers", "POST", "/jobs", blocked)
+        call("graph", "GET", f"/jobs/{made[0]}/graph?depth=1")
         got = call("claim-next", "POST", "/claims", {"roles": ["developer"]})
         call("complete", "POST", f"/jobs/{got['job']['id']}/complete", {"fence": got["claim"]["fence"]})
         call("list published", "GET", "/jobs?status=published&limit=50")
@@ -75,7 +81,7 @@ def main() -> None:
             with Served(Path(folder)) as bus:
                 figures[jobs] = measure(bus)
                 print(
-                    f"{jobs:>9,} jobs: seeded in {filled:.1f} s, resident {bus.memory_mb():.0f} MB after {ROUNDS * 7:,} calls"
+                    f"{jobs:>9,} jobs: seeded in {filled:.1f} s, resident {bus.memory_mb():.0f} MB after {ROUNDS * 9:,} calls"
                 )
     print(f"{'median ms':<20} {small:>10,} {large:>10,}   ratio")
     for name in figures[small]:

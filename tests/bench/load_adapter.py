@@ -1,9 +1,9 @@
-"""Interlock's adapter for the shared workload client (`load.py`: create, claim, complete, list and race scenarios).
+"""Interlock's adapter for the shared workload client (`load.py`: create, claim, complete, list, links, routing, races).
 
     python -m tests.bench.load_adapter LOAD.PY [--data DIR] [load.py's own options]
 
 starts `interlock up` on a free port, runs the workload with this adapter, and stops it. Prints the workload's
-figures; exits 1 when a race count is not zero.
+figures; exits 1 when a race count is not zero, a cascade is not complete, or a scenario breaks off.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from typing import Any
 from tests.bench.served import Served
 
 MUST_BE_ZERO = ("jobs_given_to_more_than_one_agent", "rounds_with_more_than_one_winner", "jobs_claimed_twice_or_more",
-                "acked_but_absent_of_last_60_per_run", "not_found", "both_accepted", "retries_needed_after_ack")  # fmt: skip
-SCENARIOS = "create,claim_next,lifecycle,list_latency,races"
-"""What concerns single jobs; the scenarios of links, cascades and routing need those operations."""
+                "acked_but_absent_of_last_60_per_run", "not_found", "both_accepted", "retries_needed_after_ack",
+                "downstream_never_published", "downstream_stuck_pending", "routing_fired_twice", "retried_completes")  # fmt: skip
+FOLLOWERS, CHAIN = 10, 50
+"""Rules of the client's fan-out, and jobs of its cascade."""
 
 
 def load_client(path: Path) -> Any:
@@ -74,7 +75,9 @@ def adapter(load: Any, owner_token: str) -> type:
                 "artifacts": [{"type": "log", "uri": "file:///x"}],
             }
             if blocked_by:
-                return load.Res("ok", "links-are-not-part-of-this-run", 0.0)
+                body["blocked_by"] = blocked_by
+            if routing_roles:
+                body["routing"] = [{"role": to, "summary": "load follower"} for to in routing_roles]
             return self._job(self.http("POST", f"{self.root}/jobs", agent, body))
 
         def _job(self, result):
@@ -131,6 +134,10 @@ def adapter(load: Any, owner_token: str) -> type:
             body = {"fence": self.fences[job], "reason": "load test"}
             return self._job(self.http("POST", f"{self.root}/jobs/{job}/fail", agent, body))
 
+        def count_children(self, agent, job):
+            found = self.http("GET", f"{self.root}/jobs?parent={job}&limit=100", agent)
+            return len(self._must(found)["items"])
+
         def get(self, agent, job):
             result = self.http("GET", f"{self.root}/jobs/{job}", agent)
             if result.kind == "ok":
@@ -156,6 +163,16 @@ def race_counts(result: Any, path: str = "") -> list[tuple[str, int]]:
         where = f"{path}/{name}"
         if isinstance(value, int) and name in MUST_BE_ZERO:
             found.append((where, value))
+        elif name == "scenario_error":
+            found.append((f"{where}: {value}", 1))
+        elif name == "sequential_ms":
+            found.append((f"{where}: never published", value.count(None)))
+        elif name == "children":
+            found.append((f"{where}: not {FOLLOWERS}", sum(count != FOLLOWERS for count in value)))
+        elif name == "cascade" and isinstance(value, list):
+            found.append(
+                (f"{where}: incomplete", sum(r["statuses_after"] != {"failed": CHAIN} for r in value))
+            )
         found += race_counts(value, where)
     return found
 
@@ -167,9 +184,6 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, Served(Path(folder)) as bus:
         out = Path(folder) / "out.json"
         load.ADAPTERS["interlock"] = adapter(load, bus.owner_token)
-        chosen = (
-            [] if any(option.startswith("--scenarios") for option in options) else ["--scenarios", SCENARIOS]
-        )
         sys.argv = [
             "load.py",
             "--adapter",
@@ -180,7 +194,6 @@ def main() -> int:
             str(bus.pid),
             "--out",
             str(out),
-            *chosen,
             *options,
         ]
         load.main()

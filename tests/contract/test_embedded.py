@@ -49,6 +49,19 @@ def test_everything_survives_reopening(tmp_path):
     second.close()
 
 
+def test_what_a_process_was_handling_when_it_ended_comes_again_at_once(tmp_path):
+    clock = Clock()
+    first = open_embedded(tmp_path, clock=clock)
+    first.store.queues.send("barrier", [({"n": 1}, 0), ({"n": 2}, 60)])
+    assert len(first.store.queues.receive("barrier", visibility=360)) == 1
+    first.close()
+    second = open_embedded(tmp_path, clock=clock)
+    (again,) = second.store.queues.receive("barrier", visibility=360)
+    assert (again.body, again.receives) == ({"n": 1}, 2)
+    assert second.store.queues.receive("barrier") == [], "what was delayed stays so"
+    second.close()
+
+
 WRITE_UNTIL_KILLED = """
 import itertools, sys, threading
 from pathlib import Path
@@ -283,10 +296,12 @@ class TestWakeUps:
 
     def test_a_sent_message_rings_and_says_when_it_is_due(self, opened):
         now = Clock().now
-        seen = opened.engine.queued.count
+        bells = opened.engine.queued
+        seen = bells["lease"].count
         assert opened.queues.next_due("lease") is None
         opened.store.queues.send("lease", [({"n": 1}, 900), ({"n": 2}, 30)])
-        assert opened.engine.queued.wait(seen, 30) == seen + 1
+        assert bells["lease"].wait(seen, 30) == seen + 1
+        assert bells["barrier"].count == 0, "no other queue's consumer is woken"
         assert opened.queues.next_due("lease") == now + 30_000
         opened.store.queues.send("lease", [({"n": 3}, 0)])
         assert opened.queues.next_due("lease") == now
@@ -297,7 +312,7 @@ class TestWakeUps:
         store = open_memory(Clock())
         store.store.table.write(Put(HEAD, {"version": 1}))
         store.store.queues.send("lease", [({"n": 1}, 0)])
-        assert (store.engine.changed.count, store.engine.queued.count) == (1, 1)
+        assert (store.engine.changed.count, store.engine.queued["lease"].count) == (1, 1)
 
 
 def test_a_submission_of_the_memory_engine_runs_in_the_callers_thread():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import re
@@ -12,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 from infra.ministack import STACK, Deployed, deploy, ministack, poll
@@ -174,6 +177,93 @@ def test_a_timer_goes_from_the_stream_through_the_queue_to_its_consumer(stack: D
     assert queue["Attributes"]["ApproximateNumberOfMessages"] == "0"
 
 
+def status(stack: Deployed, agent: str, job_id: str) -> str:
+    return str(found(stack.call("GET", f"{P}/jobs/{job_id}", token=agent))["job"]["status"])
+
+
+def complete(stack: Deployed, agent: str, job_id: str, **result: Any) -> None:
+    """Claim this job and complete it."""
+    path = f"{P}/jobs/{job_id}"
+    fence = found(stack.call("POST", f"{path}/claim", {}, token=agent))["claim"]["fence"]
+    found(stack.call("POST", f"{path}/complete", {"fence": fence, **result}, token=agent))
+
+
+def reached(stack: Deployed, agent: str, job_id: str, wanted: str) -> None:
+    """Wait until the functions behind stream and queues have brought the job there."""
+    poll(f"the job is {wanted}", 60, lambda: True if status(stack, agent, job_id) == wanted else None)
+
+
+def test_a_job_waits_for_another_until_stream_and_barrier_publish_it(stack: Deployed, agent: str) -> None:
+    up, other = (made(stack.call("POST", f"{P}/jobs", job(), token=agent))["job"]["id"] for _ in range(2))
+    down = made(stack.call("POST", f"{P}/jobs", job(blocked_by=[up, other]), token=agent))["job"]
+    last = made(stack.call("POST", f"{P}/jobs", job(blocked_by=[down["id"]]), token=agent))["job"]
+    assert (down["status"], last["status"]) == ("pending", "pending")
+    complete(stack, agent, up)
+    path = f"{P}/jobs/{other}"
+    fence = found(stack.call("POST", f"{path}/claim", {}, token=agent))["claim"]["fence"]
+    found(stack.call("POST", f"{path}/fail", {"fence": fence, "reason": "broken"}, token=agent))
+    reached(stack, agent, last["id"], "failed")
+    again = found(stack.call("POST", f"{path}/restart", {}, token=agent))["claim"]["fence"]
+    reached(stack, agent, last["id"], "pending")
+    found(stack.call("POST", f"{path}/complete", {"fence": again}, token=agent))
+    reached(stack, agent, down["id"], "published")
+    assert status(stack, agent, last["id"]) == "pending"
+
+    def activations() -> int | None:
+        page = found(stack.call("GET", f"{P}/jobs/{down['id']}/events", token=agent))
+        return sum(event["type"] == "job.activated" for event in page["items"]) or None
+
+    assert poll("the ledger says so", 60, activations) == 1
+    for job_id in (last["id"], down["id"]):
+        found(stack.call("POST", f"{P}/jobs/{job_id}/cancel", {"reason": "enough"}, token=agent))
+
+
+def test_a_job_follows_from_another_by_its_rule(stack: Deployed, agent: str) -> None:
+    rule = {
+        "role": "developer",
+        "summary": "Follow up",
+        "when": {"field": "data.ok", "op": "eq", "value": True},
+    }
+    first = made(stack.call("POST", f"{P}/jobs", job(routing=[rule]), token=agent))["job"]["id"]
+    complete(stack, agent, first, result={"data": {"ok": True}})
+
+    def followers() -> list[dict[str, Any]] | None:
+        return found(stack.call("GET", f"{P}/jobs?parent={first}", token=agent))["items"] or None
+
+    (follower,) = poll("the follower appears", 60, followers)
+    assert (follower["summary"], follower["status"]) == ("Follow up", "published")
+    found(stack.call("POST", f"{P}/jobs/{follower['id']}/cancel", {"reason": "enough"}, token=agent))
+
+
+def test_a_plan_becomes_real_and_is_reviewed(stack: Deployed, agent: str) -> None:
+    body = {"jobs": [{"ref": "build", **job()}, {"ref": "review", **job(blocked_by=["build"])}]}
+    jobs = made(stack.call("POST", f"{P}/plans", body, token=agent, key="plan"))["jobs"]
+    assert found(stack.call("POST", f"{P}/plans", body, token=agent, key="plan"))["jobs"] == jobs
+    assert status(stack, agent, jobs["build"]) == "published"
+    complete(stack, agent, jobs["build"])
+    reached(stack, agent, jobs["review"], "published")
+    path = f"{P}/jobs/{jobs['review']}"
+    fence = found(stack.call("POST", f"{path}/claim", {}, token=agent))["claim"]["fence"]
+    rejection = {"fence": fence, "target": jobs["build"], "reason": "the tests are missing"}
+    retry = found(stack.call("POST", f"{path}/reject", rejection, token=agent))["retry"]["id"]
+    context = found(stack.call("GET", f"{P}/jobs/{retry}/reopen-context", token=agent))
+    assert context["reason"] == "the tests are missing"
+    assert status(stack, agent, jobs["review"]) == "pending"
+    graph = found(stack.call("GET", f"{P}/jobs/{retry}/graph", token=agent))
+    assert {node["id"] for node in graph["nodes"]} == {*jobs.values(), retry}
+    complete(stack, agent, retry)
+    reached(stack, agent, jobs["review"], "published")
+    found(stack.call("POST", f"{path}/cancel", {"reason": "enough"}, token=agent))
+
+
+def test_nothing_ended_as_a_dead_letter(stack: Deployed) -> None:
+    for queue in ("LeaseDead", "BarrierDead", "RoutingDead", "DispatchDead"):
+        asked = stack.cloud.client("sqs").get_queue_attributes(
+            QueueUrl=stack.names[queue], AttributeNames=["ApproximateNumberOfMessages"]
+        )
+        assert asked["Attributes"]["ApproximateNumberOfMessages"] == "0", queue
+
+
 def test_a_large_payload_goes_through_the_bucket(stack: Deployed, agent: str) -> None:
     text = random.Random(1).randbytes(100_000).hex()
     large = made(stack.call("POST", f"{P}/jobs", job(context={"text": text}), token=agent))["job"]
@@ -181,6 +271,51 @@ def test_a_large_payload_goes_through_the_bucket(stack: Deployed, agent: str) ->
     assert shown["context"] == {"text": text}
     assert stack.cloud.client("s3").list_objects_v2(Bucket=stack.outputs["BucketName"])["KeyCount"] > 0
     found(stack.call("POST", f"{P}/jobs/{large['id']}/cancel", {"reason": "enough"}, token=agent))
+
+
+def sent(request: dict[str, Any], data: bytes | None = None) -> tuple[int, bytes]:
+    """A presigned request; the status and what was answered."""
+    headers, method = request.get("headers", {}), request.get("method", "GET")
+    try:
+        with urlopen(Request(request["url"], data, headers, method=method), timeout=60) as answer:
+            return answer.status, answer.read()
+    except HTTPError as error:
+        return error.code, error.read()
+
+
+def test_an_upload_goes_past_the_bus_and_is_verified(stack: Deployed, agent: str) -> None:
+    data = random.Random(2).randbytes(300_000)
+    job_id = made(stack.call("POST", f"{P}/jobs", job(), token=agent))["job"]["id"]
+    announced = {
+        "type": "log",
+        "name": "run.log",
+        "size": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
+    slot = made(stack.call("POST", f"{P}/jobs/{job_id}/artifacts", announced, token=agent))
+    upload, path = slot["upload"], f"{P}/jobs/{job_id}/artifacts/{slot['artifact']['id']}"
+    assert stack.call("POST", f"{path}/verify", {}, token=agent)[1]["code"] == "wrong_state"
+    assert sent(upload, data[:-1] + b"x")[0] == 400
+    assert sent(upload, data)[0] == 200
+    assert sent(upload, data)[0] == 412
+    bucket, key = stack.outputs["BucketName"], f"uploads/p1/{job_id}/{slot['artifact']['id']}"
+    s3 = stack.cloud.client("s3")
+
+    def tag() -> str:
+        (only,) = s3.get_object_tagging(Bucket=bucket, Key=key)["TagSet"]
+        return str(only["Value"])
+
+    assert tag() == "unverified"
+    assert found(stack.call("POST", f"{path}/verify", {}, token=agent))["artifact"]["state"] == "verified"
+    assert tag() == "verified"
+    shown = found(stack.call("GET", path, token=agent))
+    assert sent(shown["download"]) == (200, data)
+    s3.put_object(Bucket=bucket, Key=key, Body=b"something else")
+    shown = found(stack.call("GET", path, token=agent))
+    assert (shown["artifact"]["state"], "download" in shown) == ("altered", False)
+    s3.delete_object(Bucket=bucket, Key=key)
+    assert found(stack.call("GET", path, token=agent))["artifact"]["state"] == "altered"
+    found(stack.call("POST", f"{P}/jobs/{job_id}/cancel", {"reason": "enough"}, token=agent))
 
 
 def test_roles_were_evaluated_and_none_was_too_narrow(stack: Deployed, agent: str) -> None:

@@ -12,6 +12,16 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 FUNCTION = "AWS::Serverless::Function"
+QUEUES = {
+    "lease": "Lease",
+    "lease-dead": "LeaseDead",
+    "barrier": "Barrier",
+    "barrier-dead": "BarrierDead",
+    "routing": "Routing",
+    "routing-dead": "RoutingDead",
+    "dispatch-dead": "DispatchDead",
+}
+"""Logical ids of the queues by the names that the code knows."""
 
 
 class Loader(yaml.SafeLoader):

@@ -1,4 +1,4 @@
-"""template.yaml against the tables of truth: operations, rights of the functions, keys, indexes, queues."""
+"""template.yaml against the tables of truth: operations, keys, indexes, queues, alarms. Rights: test_fences."""
 
 from __future__ import annotations
 
@@ -8,23 +8,19 @@ import tomllib
 from typing import Any
 
 import pytest
-from infra.template import ENVIRONMENT, ROLES, TEMPLATE, logical_id, rendered, role_of
+from infra.template import ENVIRONMENT, TEMPLATE, logical_id, rendered
 from tests.meta import stack
-from tests.meta.stack import DOCUMENT, FUNCTIONS, RESOURCES, ROOT, environment, grants, of_type, text
+from tests.meta.stack import DOCUMENT, FUNCTIONS, QUEUES, RESOURCES, ROOT, environment, grants, of_type, text
 
 from interlock import config
+from interlock.domain import limits
 from interlock.edges.operations import OPERATIONS
 from interlock.store import keys
+from interlock.store.aws import blobs
 from interlock.store.aws.wire import to_wire
 from interlock.store.ports import INDEX_1_PROJECTION, INDEX_2_PROJECTION, INDEX_KEYS, Key
 
-WITHOUT_ROUTE = {"Dispatch", "TimerConsumer", "Bootstrap"}
-QUEUES = {"lease": "Lease", "lease-dead": "LeaseDead", "dispatch-dead": "DispatchDead"}
-WIDE = {
-    # The resources with a wildcard that a role may name, and why.
-    "Payloads.Arn/*",  # the objects of the one bucket; their keys are hashes of what they hold
-    "Table.Arn/stream/*",  # the label of a table's stream is its time of creation
-}
+WITHOUT_ROUTE = {"Dispatch", "TimerConsumer", "BarrierConsumer", "RoutingConsumer", "Bootstrap"}
 
 
 def test_what_is_generated_is_current() -> None:
@@ -68,106 +64,7 @@ def test_an_operation_is_handled_by_the_file_of_its_name() -> None:
         assert stack.handler_file(logical_id(row.name)) == ROOT / "functions" / row.area / f"{row.verb}.py"
 
 
-# Rights
-
-
-def test_every_operation_has_a_role_and_every_role_a_function() -> None:
-    assert {role_of(name) for name in OPERATIONS} <= of_type("AWS::IAM::Role").keys()
-    assert of_type("AWS::IAM::Role").keys() == {stack.role_of(name) for name in FUNCTIONS}
-    areas = {row.area for row in OPERATIONS.values()}
-    assert ROLES.keys() <= OPERATIONS.keys() | areas, "a row for an operation that is gone"
-
-
-def test_every_policy_is_used() -> None:
-    used = {text(p) for role in of_type("AWS::IAM::Role").values() for p in role["ManagedPolicyArns"]}
-    assert used == of_type("AWS::IAM::ManagedPolicy").keys()
-
-
-@pytest.mark.parametrize("role", of_type("AWS::IAM::Role"))
-def test_a_role_names_single_actions_on_single_resources(role: str) -> None:
-    for grant in grants(role):
-        assert "*" not in grant.action
-        assert grant.resource in WIDE or "*" not in grant.resource, grant
-        assert not re.search(r"Scan|PartiQL|BatchWrite|Table$|Purge|DeleteObject|PutBucket", grant.action), (
-            grant
-        )
-        logical = grant.resource.split(".")[0]
-        assert logical in RESOURCES, "rights end at the stack's own resources"
-    trusted = RESOURCES[role]["Properties"]["AssumeRolePolicyDocument"]["Statement"]
-    assert trusted == [
-        {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
-    ]
-
-
-def test_reading_operations_cannot_write_beyond_a_renewal() -> None:
-    for row in OPERATIONS.values():
-        if row.method != "GET":
-            continue
-        writes = {
-            grant
-            for grant in grants(role_of(row.name))
-            if re.search(r"Put|Update|Delete|Send", grant.action) and not grant.action.startswith("logs:")
-        }
-        assert {grant.action for grant in writes} == ({"dynamodb:UpdateItem"} if row.renews else set()), (
-            row.name
-        )
-        assert all(grant.keys == ("*#job#*",) for grant in writes)
-
-
-WRITES = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem")
-
-
-def writable(role: str, partition: str) -> bool:
-    return any(grant.action in WRITES and grant.reaches(partition) for grant in grants(role))
-
-
-JOB_WRITERS = {
-    "JobMoverRole",
-    "JobWriterRole",
-    "JobCreatorRole",
-    "JobReviverRole",
-    "ClaimNextRole",
-    "TimerRole",
-}
-JOB_ROLES = JOB_WRITERS | {"OpenRole", "HealthRole", "ReaderRole", "RenewingReaderRole"}
-WRITERS = {
-    "job": JOB_WRITERS | {"RetireAgentRole", "RedriveRole"},
-    "agent": {"AgentRole", "RetireAgentRole"},
-    "owner": {"OwnerRole"},
-    "project": {"ProjectRole"},
-}
-"""Which roles may change an entity of a kind."""
-
-
-@pytest.mark.parametrize("kind", WRITERS)
-def test_only_what_changes_a_kind_of_entity_may_write_it(kind: str) -> None:
-    partition = keys.partition("p1", kind, "x1")
-    # Ledger rows stand in the partitions of the entities, hence whoever writes them may put (not update) there.
-    ledger = {"DispatcherRole", "RepairRole", "RedriveRole"}
-    renewal = {"RenewingReaderRole"} if kind == "job" else set()
-    assert {role for role in of_type("AWS::IAM::Role") if writable(role, partition)} == (
-        WRITERS[kind] | ledger | renewal
-    )
-
-
-@pytest.mark.parametrize("kind", ["agent", "owner", "project", "installation"])
-def test_what_handles_jobs_cannot_write_a_credential_or_a_right(kind: str) -> None:
-    for partition in (keys.partition("p1", kind, "x1"), keys.partition(keys.INSTALLATION, kind, "x1")):
-        assert not {role for role in JOB_ROLES if writable(role, partition)}
-
-
-def test_external_ids_and_remembered_calls_are_written_where_they_are_used() -> None:
-    def writers(partition: str) -> set[str]:
-        return {role for role in of_type("AWS::IAM::Role") if writable(role, partition)}
-
-    assert writers(keys.external_live("p1", "ticket").pk) == {"JobCreatorRole", "JobReviverRole"}
-    assert writers(keys.claim_call("p1", "00").pk) == {"ClaimNextRole"}
-
-
-def test_bootstrap_reaches_the_installation_only() -> None:
-    assert writable("BootstrapRole", keys.partition(keys.INSTALLATION, "owner", "x1"))
-    assert writable("BootstrapRole", keys.partition(keys.INSTALLATION, "installation", keys.INSTALLATION))
-    assert not writable("BootstrapRole", keys.partition("p1", "owner", "x1"))
+# What functions are told
 
 
 def told() -> set[str]:
@@ -272,7 +169,7 @@ def test_queues_have_dead_letters_and_consumers_limits() -> None:
     queues = of_type("AWS::SQS::Queue")
     sources = {text(e["Properties"]["Queue"]).removesuffix(".Arn"): (name, e["Properties"])
                for name, f in FUNCTIONS.items() for e in f.get("Events", {}).values() if e["Type"] == "SQS"}  # fmt: skip
-    assert sources.keys() == {"Lease"}
+    assert sources.keys() == {"Lease", "Barrier", "Routing"}
     for queue, (consumer, event) in sources.items():
         redrive = queues[queue]["RedrivePolicy"]
         assert (text(redrive["deadLetterTargetArn"]), redrive["maxReceiveCount"]) == (f"{queue}Dead.Arn", 5)
@@ -280,6 +177,8 @@ def test_queues_have_dead_letters_and_consumers_limits() -> None:
         assert event["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
         assert event["ScalingConfig"]["MaximumConcurrency"] >= 2, "SQS takes no less"
         assert queues[queue]["VisibilityTimeout"] >= 6 * FUNCTIONS[consumer]["Timeout"]
+    at_once = sum(event["ScalingConfig"]["MaximumConcurrency"] for _, event in sources.values())
+    assert at_once <= 6, "a new account runs 10 functions at once: the dispatcher and callers need some"
     dead = set(queues) - set(sources)
     assert all(queues[name]["MessageRetentionPeriod"] == 14 * 86400 for name in dead)
 
@@ -315,11 +214,34 @@ def test_data_outlives_the_stack_and_is_private() -> None:
     assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
     assert len(bucket["PublicAccessBlockConfiguration"]) == 4
     assert "BucketEncryption" in bucket
-    (statement,) = RESOURCES["PayloadsOverTlsOnly"]["Properties"]["PolicyDocument"]["Statement"]
-    assert statement["Effect"] == "Deny"
-    assert statement["Condition"] == {"Bool": {"aws:SecureTransport": False}}
+    statements = RESOURCES["PayloadsOverTlsOnly"]["Properties"]["PolicyDocument"]["Statement"]
+    assert {statement["Effect"] for statement in statements} == {"Deny"}
+    assert {statement["Principal"] for statement in statements} == {"*"}
+    tls, overwriting = statements
+    assert tls["Condition"] == {"Bool": {"aws:SecureTransport": False}}
+    assert (overwriting["Action"], text(overwriting["Resource"])) == (
+        "s3:PutObject",
+        "Payloads.Arn/uploads/*",
+    )
+    assert overwriting["Condition"] == {
+        "Null": {"s3:if-none-match": True},
+        "Bool": {"s3:ObjectCreationOperation": True},
+    }
     recovery = RESOURCES["Table"]["Properties"]["PointInTimeRecoverySpecification"]
     assert text(recovery["PointInTimeRecoveryEnabled"]) == "PointInTimeRecovery"
+
+
+def test_uploads_that_nobody_verified_go_away_and_verified_ones_never() -> None:
+    (rule,) = RESOURCES["Payloads"]["Properties"]["LifecycleConfiguration"]["Rules"]
+    assert rule == {
+        "Id": "UnverifiedUploads",
+        "Status": "Enabled",
+        "Prefix": keys.UPLOADS,
+        "TagFilters": [{"Key": blobs.TAG, "Value": blobs.UNVERIFIED}],
+        "ExpirationInDays": limits.UNVERIFIED_DAYS,
+    }
+    assert blobs.UNVERIFIED != blobs.VERIFIED
+    assert limits.UPLOAD_SECONDS + limits.VERIFY_SECONDS < (limits.UNVERIFIED_DAYS - 1) * 86_400
 
 
 def test_logs_are_kept_for_a_time_and_functions_share_one_form() -> None:
@@ -342,9 +264,8 @@ def test_alarms_watch_dead_letters_age_and_lag() -> None:
         assert alarm["AlarmActions"]["Fn::If"][0] == "HasAlarmTopic"
         assert alarm["TreatMissingData"] == "notBreaching"
     assert watched == {
-        ("ApproximateNumberOfMessagesVisible", "LeaseDead"),
-        ("ApproximateNumberOfMessagesVisible", "DispatchDead"),
-        ("ApproximateAgeOfOldestMessage", "Lease"),
+        *(("ApproximateNumberOfMessagesVisible", dead) for queue, dead in QUEUES.items() if "-dead" in queue),
+        *(("ApproximateAgeOfOldestMessage", at) for queue, at in QUEUES.items() if "-dead" not in queue),
         ("IteratorAge", "Dispatch"),
     }
 

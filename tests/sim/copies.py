@@ -25,8 +25,7 @@ class Template:
         clock, rng = Clock(old.clock.now), random.Random(f"copy {self._seed}")
         engine = open_memory(clock)
         copy_database(old.engine, engine)
-        for name, data in all_blobs(old.engine).items():
-            engine.store.blobs.put(name, data)
+        copy_blobs(old.engine, engine)
         bus = Bus(wrap(engine.store), clock, rng.randbytes, lambda _seconds: None)
         return World(bus, clock, engine, old.owner, old.agent, dict(old.agents))
 
@@ -36,9 +35,15 @@ def copy_database(source: Any, target: Any) -> None:
     source.engine._connection.backup(target.engine._connection)
 
 
+def copy_blobs(source: Any, target: Any) -> None:
+    """Make one memory engine's payloads and uploads the other's."""
+    for name in ("_blobs", "_uploads", "_until"):
+        getattr(target.blobs, name).update(getattr(source.blobs, name))
+
+
 def all_blobs(engine: Any) -> dict[str, bytes]:
-    """Every blob by its key."""
-    return dict(engine.store.blobs._blobs)
+    """Every blob by its key, uploads among them."""
+    return {**engine.blobs._blobs, **engine.blobs._uploads}
 
 
 class Replica:

@@ -10,10 +10,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.sim import oracle_graph, oracle_routing
+from tests.sim.oracle_graph import Written
+
+from interlock.app.consumers import CONSUMERS
 from interlock.domain import ledger, limits
 from interlock.domain.identity import Agent
 from interlock.domain.job import Job
-from interlock.domain.lifecycle import CANCELLED, ENDED, FINAL, HELD, LEASED, OPEN, TRANSITIONS
+from interlock.domain.lifecycle import (
+    CANCELLED,
+    CASCADED,
+    ENDED,
+    FAILED,
+    FINAL,
+    HELD,
+    LEASED,
+    OPEN,
+    PENDING,
+    TRANSITIONS,
+    Transition,
+)
 from interlock.domain.times import parse_rfc3339
 from interlock.store import items, keys
 from interlock.store.embedded.rows import decode
@@ -26,7 +42,7 @@ SETTLING = 200
 _MOVES = defaultdict(list)
 for _row in TRANSITIONS:
     _MOVES[_row.event].append(_row)
-_HOLDERS = ("job.completed", "job.failed", "job.blocked", "job.resumed", "job.released")
+_HOLDERS = ("complete", "fail", "block", "resume", "release", "reject")
 
 
 @dataclass
@@ -106,8 +122,13 @@ def drain(w: Any) -> None:
     _assert(
         f"{job.id} waits beyond not_before"
         for job in state.jobs
-        if job.status == "pending" and (job.not_before or 0) < w.clock.now
+        if job.status == PENDING and (job.not_before or 0) < w.clock.now and not _is_held(job, state)
     )
+
+
+def _is_held(job: Job, state: Memory) -> bool:
+    pk = keys.partition(job.project, "job", job.id)
+    return any(key.pk == pk and key.sk.startswith(keys.HOLDS) for key in state.items)
 
 
 def _multiplied(state: Memory) -> Iterable[str]:
@@ -129,8 +150,13 @@ def _multiplied(state: Memory) -> Iterable[str]:
 # ---- judging
 
 
-def check(w: Any, record: Sequence[Any] = ()) -> None:
-    """Raise AssertionError naming everything that is wrong. The bus must be at rest."""
+def check(
+    w: Any, record: Sequence[Any] = (), history: Sequence[Written] = (), *, complete: bool = True
+) -> None:
+    """Raise AssertionError naming everything that is wrong. The bus must be at rest.
+
+    ``history`` are the writes of heads in their order; with ``complete`` no message was lost that is still missing.
+    """
     state = memory(w)
     found: list[str] = []
     for pk, head in state.heads.items():
@@ -148,8 +174,11 @@ def check(w: Any, record: Sequence[Any] = ()) -> None:
     known = {items.entity(head): (head.version, head.digest) for head in state.heads.values()}
     found += [str(finding) for finding in ledger.verify(chain, known)]
     found += [f"{name} is two entities: {pks}" for name, pks in by_scope.items() if len(pks) > 1]
-    found += [f"a dead letter: {body}" for queue, _, body in state.messages if queue != "lease"]
+    found += [f"a dead letter: {body}" for queue, _, body in state.messages if queue not in CONSUMERS]
     found += _of_record(record, state)
+    found += oracle_graph.at_rest(state, w.clock.now) if complete else []
+    found += oracle_graph.in_order(state, history) if history else []
+    found += oracle_routing.of(state, complete=complete)
     _assert(found)
 
 
@@ -189,7 +218,8 @@ def _of_job(job: Job, state: Memory) -> Iterable[str]:
     wanted += [keys.context(pk, job.context)] if job.context else []
     wanted += [keys.result(pk, job.result_ref)] if job.result_ref else []
     yield from (f"{key} is missing" for key in wanted if key not in state.items)
-    later = sum(1 for key in state.items if key.pk == pk and key.sk.startswith(keys.ARTIFACT_PREFIX))
+    artifacts = [key for key in state.items if key.pk == pk and key.sk.startswith(keys.ARTIFACT_PREFIX)]
+    later = sum(1 for key in artifacts if not keys.is_verification(key))
     if later != job.later_artifacts or job.artifacts + later > limits.ARTIFACTS:
         yield f"{later} later artifacts, {job.later_artifacts} counted, {job.artifacts} at creation"
     if job.external_id is not None and job.status not in ENDED:
@@ -200,23 +230,22 @@ def _of_job(job: Job, state: Memory) -> Iterable[str]:
 
 def _of_history(job: Job, events: Sequence[Mapping[str, Any]]) -> Iterable[str]:
     """Live the ledger again: every move is in the table, by who may, and leads to what the head says."""
-    status, fence, retries, holder = None, 0, 0, None
+    status, stage, fence, retries, holder = None, None, 0, 0, None
     for event in events:
-        rows, kind = _MOVES.get(event["type"], ()), event["type"]
-        if not rows:
-            if event["from"] != event["to"] or (event["from"] is not None and event["from"] != status):
-                yield f"{kind} at {event['seq']} says {event['from']} -> {event['to']}, the job was {status}"
-            continue
-        fits = [r for r in rows if event["to"] in r.targets and (event["from"] in r.sources or not r.sources)]
-        if not fits or event["from"] != status:
+        kind = event["type"]
+        row = _row(event, stage)
+        if event["from"] != status and not (event["from"] is None and kind not in _MOVES):
             yield f"{kind} at {event['seq']}: {event['from']} -> {event['to']}, the job was {status}"
+        if row is None:
+            if event["from"] != event["to"]:
+                yield f"{kind} at {event['seq']} moves {event['from']} -> {event['to']}, the job was {stage}"
+            continue
         who = event["actor"]["id"]
-        if kind in _HOLDERS and (who != holder or event["data"].get("fence") != fence):
+        if row.operation in _HOLDERS and (who != holder or event["data"].get("fence") != fence):
             yield f"{kind} at {event['seq']} by {who} under {event['data'].get('fence')}; {holder} held it under {fence}"
         if kind == "job.restarted" and who != holder:
             yield f"{kind} at {event['seq']} by {who}, {holder} held it last"
-        if rows[0].new_fence:
-            fence += 1
+        fence += row.new_fence
         if kind in ("job.claimed", "job.restarted"):
             holder = who
             if event["data"]["fence"] != fence:
@@ -226,13 +255,32 @@ def _of_history(job: Job, events: Sequence[Mapping[str, Any]]) -> Iterable[str]:
         retries += kind in ("job.restarted", "job.retried") or (
             kind == "job.lease_expired" and event["to"] == "published"
         )
-        status = event["to"]
-        if event["from"] in FINAL:
+        if status in FINAL:
             yield f"{kind} at {event['seq']} after the end"
-    if (status, fence, retries) != (job.status, job.fence, job.retry_count):
-        yield f"the ledger says {(status, fence, retries)}, the head {(job.status, job.fence, job.retry_count)}"
+        status, stage = event["to"], CASCADED if _is_cascade(event) else event["to"]
+    first = events[0]["data"].get("attempt", 1) - 1 if events else 0  # a retry goes on counting
+    if (status, stage, fence, first + retries) != (job.status, job.stage, job.fence, job.retry_count):
+        yield f"the ledger says {(stage, fence, first + retries)}, the head {(job.stage, job.fence, job.retry_count)}"
     if holder != job.assignee:
         yield f"the ledger says {holder} holds it, the head {job.assignee}"
+
+
+def _row(event: Mapping[str, Any], stage: str | None) -> Transition | None:
+    """The row of the table that the event is an instance of; None when it moves nothing."""
+    to = CASCADED if _is_cascade(event) else event["to"]
+    for row in _MOVES.get(event["type"], ()):
+        by_cascade = row.operation.startswith("cascade")
+        if (
+            to in row.targets
+            and (stage in row.sources or not row.sources)
+            and by_cascade == ("caused_by" in event["data"])
+        ):
+            return row
+    return None
+
+
+def _is_cascade(event: Mapping[str, Any]) -> bool:
+    return event["to"] == FAILED and "caused_by" in event["data"]
 
 
 # ---- the record of calls
@@ -247,12 +295,25 @@ def _of_record(record: Sequence[Any], state: Memory) -> Iterable[str]:
             yield f"an internal error: {sent}"
         if 400 <= sent.status < 500 and not _lapse_only(sent):
             yield f"refused, and yet it wrote {[part.key for part in sent.heads]}: {sent}"
-        if sent.replayed and sent.heads and not sent.path.endswith("/claims"):
+        if sent.replayed and _on_its_own(sent):
             yield f"a repeat, and yet it wrote: {sent}"
         if sent.status < 300 and isinstance(sent.reply.body, dict):
             yield from _of_answer(sent, state)
             yield from _of_claim(sent, owners)
             yield from _of_promises(sent, state)
+
+
+def _on_its_own(sent: Any) -> bool:
+    """Whether a call wrote what its repeat must not: a repeat may find the next job, go on with a plan, and the bus
+    may act on what a job waits for."""
+    if sent.path.endswith(("/claims", "/plans")):
+        return False
+    actors = [event["actor"]["kind"] for part in sent.heads for event in _written(part)]
+    return any(kind != "system" for kind in actors)
+
+
+def _written(part: Any) -> list[dict[str, Any]]:
+    return list(items.unpack((part.item if hasattr(part, "item") else part.set)["events"]))
 
 
 def _lapse_only(sent: Any) -> bool:

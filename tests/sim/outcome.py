@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 from tests.sim import oracle
 
 from interlock.domain.identity import Agent, Owner, Project
 from interlock.domain.job import Job
+from interlock.domain.plan import Plan
+from interlock.store import keys
 from interlock.store.items import Head
+
+_LINKS = (keys.OPEN_HOLD, keys.BAD_HOLD, keys.UPSTREAM, keys.WAITING, keys.DESCENDING)
+"""Rows that say how jobs hang together."""
 
 
 def outcome(w: Any) -> list[tuple[Any, ...]]:
     """Every entity as it ended, and what its ledger tells."""
     state = oracle.memory(w)
+    rows = defaultdict(list)
+    for key in state.items:
+        rows[key.pk] += [kind for kind in _LINKS if key.sk.startswith(kind)]
     found = []
     for pk, head in state.heads.items():
         events = [(e["type"], _by(e), e["from"], e["to"]) for e in state.events[pk]]
-        found.append((type(head).__name__, *_shown(head, w.clock.now), tuple(events)))
+        linked = tuple(sorted(rows[pk]))
+        found.append((type(head).__name__, *_shown(head, w.clock.now), linked, tuple(events)))
     return sorted(found, key=repr)
 
 
@@ -29,7 +39,7 @@ def _by(event: dict[str, Any]) -> str:
 def _shown(head: Head, now: int) -> tuple[Any, ...]:
     if isinstance(head, Job):
         return (
-            (head.summary, head.status, head.role, head.priority, head.assignee_label, head.external_id),
+            (head.summary, head.stage, head.role, head.priority, head.assignee_label, head.external_id),
             (head.fence, head.retry_count, head.max_retries, head.version, head.rev, head.stopped_fence),
             (
                 head.artifacts,
@@ -38,6 +48,8 @@ def _shown(head: Head, now: int) -> tuple[Any, ...]:
                 head.overdue is not None,
                 head.parent is not None,
             ),
+            (head.upstreams, head.links, head.routing, len(head.excluded), len(head.past)),
+            (head.reopen_of is not None, head.retry is not None),
         )
     if isinstance(head, Project):
         return (
@@ -47,6 +59,8 @@ def _shown(head: Head, now: int) -> tuple[Any, ...]:
             tuple(head.roles),
             tuple(head.pauses),
         )
+    if isinstance(head, Plan):
+        return tuple(head.jobs), head.made, head.source_label
     assert isinstance(head, Agent | Owner)
     live = [token.name for token in head.tokens if token.live(now)]
     return head.label, len(head.tokens), tuple(live), head.retired_at > 0

@@ -22,8 +22,10 @@ from interlock.store.ports import (
     Put,
     Query,
     Store,
+    Stored,
     TransactionPart,
     Update,
+    Upload,
     Write,
 )
 
@@ -150,6 +152,21 @@ class HookedBlobs:
 
     def get(self, key: str) -> bytes | None:
         return self._hook(Step("get_blob", key), lambda: self._inner.get(key))
+
+    def upload(self, key: str, **more: Any) -> Upload:
+        return self._inner.upload(key, **more)  # signing calls nobody
+
+    def download(self, key: str, **more: Any) -> str:
+        return self._inner.download(key, **more)
+
+    def stat(self, wanted: Sequence[str]) -> dict[str, Stored]:
+        found: dict[str, Stored] = {}
+        for key in wanted:
+            found |= self._hook(Step("stat_blob", key), lambda key=key: self._inner.stat([key]))
+        return found
+
+    def keep(self, key: str) -> None:
+        self._hook(Step("keep_blob", key), lambda: self._inner.keep(key))
 
 
 def hooked(

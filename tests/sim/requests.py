@@ -5,6 +5,7 @@ A mutating operation without an entry here fails the tests that use them.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -126,6 +127,30 @@ def _(w: World) -> Request:
 def _(w: World) -> Request:
     body = {"type": "log", "uri": "file:///l", "metadata": {"text": "m" * 3_000}}
     return owners(f"P/jobs/{w.job()}/artifacts", body)
+
+
+UPLOAD = b"all tests passed"
+
+
+@fixture("jobs.attach", "an upload")
+def _(w: World) -> Request:
+    job = w.job()
+    announced = {"name": "log.txt", "size": len(UPLOAD), "sha256": hashlib.sha256(UPLOAD).hexdigest()}
+    return post(f"P/jobs/{job}/artifacts", {"fence": w.claim(job), "type": "log", **announced})
+
+
+@fixture("jobs.verify")
+def _(w: World) -> Request:
+    job = w.job()
+    return post(f"P/jobs/{job}/artifacts/{w.uploaded(job, UPLOAD)}/verify", {})
+
+
+@fixture("jobs.verify", "by the holder")
+def _(w: World) -> Request:
+    job = w.job()
+    fence = w.claim(job)
+    artifact = w.uploaded(job, UPLOAD, body={"fence": fence})
+    return post(f"P/jobs/{job}/artifacts/{artifact}/verify", {"fence": fence})
 
 
 @fixture("jobs.cancel", "held")
@@ -446,3 +471,6 @@ def _(w: World) -> Request:
     store.queues.send("lease-dead", [(message.body, 0) for message in messages])
     queues.delete("lease", [message.receipt for message in messages])
     return owners("/v1/dead-letters/redrive", {"queue": "lease-dead"}, replays=False)
+
+
+from tests.sim import requests_graph as _graph  # noqa: E402, F401  it registers its fixtures here

@@ -1,4 +1,4 @@
-"""The dispatcher and the consumer of the lease queue as they are served: real events, real handlers, real loops."""
+"""The dispatcher and the consumers as they are served: real events, real handlers, real loops."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ _FUNCTION: Any = SimpleNamespace(name="test", timeout=60, memory=256)
 VISIBILITY = 60
 
 
-@cache
-def _handlers() -> tuple[Any, Any]:
-    return stream_handler(), queue_handler("lease")
+_dispatcher = cache(stream_handler)
+_consumer = cache(queue_handler)
 
 
 def serve_changes(w: World) -> bool:
@@ -27,21 +26,21 @@ def serve_changes(w: World) -> bool:
     runtime.use(w.bus)
     source = StreamSource(_FUNCTION, 10, partial=True)
     try:
-        return Dispatch(w.engine.feed, source, _handlers()[0], lambda: None, w.clock)()
+        return Dispatch(w.engine.feed, source, _dispatcher(), lambda: None, w.clock)()
     except StalledError:
         return False
 
 
-def serve_messages(w: World) -> bool:
-    """One batch of the lease queue through its consumer; False when there was none."""
+def serve_messages(w: World, queue: str = "lease") -> bool:
+    """One batch of a queue through its consumer; False when there was none."""
     runtime.use(w.bus)
     source = QueueSource(
-        "lease",
+        queue,
         _FUNCTION,
         batch=10,
         visibility=VISIBILITY,
         partial=True,
         max_receives=5,
-        dead_letters="lease-dead",
+        dead_letters=f"{queue}-dead",
     )
-    return Consume(w.bus.store.queues, source, _handlers()[1], lambda: None, w.clock)()
+    return Consume(w.bus.store.queues, source, _consumer(queue), lambda: None, w.clock)()

@@ -5,6 +5,7 @@ Time moves only when a test says so; the dispatcher and the consumers run only w
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 from collections.abc import Callable
@@ -12,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlencode
 
-from interlock.app import bootstrap, dispatch, timers
+from interlock.app import bootstrap, dispatch
 from interlock.app.call import Bus
+from interlock.app.consumers import CONSUMERS
 from interlock.app.identity import new_token
 from interlock.domain import ids
 from interlock.edges import runtime
@@ -134,6 +136,23 @@ class World:
         """Claim; the fence."""
         return self.ok("POST", f"P/jobs/{job}/claim", body, token=token)["claim"]["fence"]
 
+    def slot(self, job: str, data: bytes, kind: str = "log", **more: Any) -> tuple[str, str]:
+        """An upload that is announced; (the artifact's id, the address that takes its bytes)."""
+        announced = {"name": f"{kind}.txt", "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        body = {"type": kind, **announced, **more.pop("body", {})}
+        made = self.ok("POST", f"P/jobs/{job}/artifacts", body, **more)
+        return made["artifact"]["id"], made["upload"]["url"]
+
+    def put(self, url: str, data: bytes) -> None:
+        """Upload to an address, without HTTP."""
+        self.engine.blobs.put_at(url, [data])
+
+    def uploaded(self, job: str, data: bytes = b"it works", kind: str = "log", **more: Any) -> str:
+        """An upload that is complete and not yet verified; the artifact's id."""
+        artifact, url = self.slot(job, data, kind, **more)
+        self.put(url, data)
+        return artifact
+
     def get(self, job: str) -> Any:
         """The job as its owner sees it."""
         return self.ok("GET", f"P/jobs/{job}", token="owner")["job"]
@@ -147,14 +166,15 @@ class World:
             done += len(changes)
         return done
 
-    def consume(self, queue: str = "lease") -> int:
-        """Handle every message that is due; how many."""
+    def consume(self, *queues: str) -> int:
+        """Handle every message of these queues (default: of all) that is due; how many."""
         done = 0
-        while messages := self.bus.store.queues.receive(queue):
-            for message in messages:
-                timers.handle(self.bus, message.body, message.receives)
-            self.bus.store.queues.delete(queue, [message.receipt for message in messages])
-            done += len(messages)
+        for queue in queues or CONSUMERS:
+            while messages := self.bus.store.queues.receive(queue):
+                for message in messages:
+                    CONSUMERS[queue](self.bus, message.body, message.receives)
+                self.bus.store.queues.delete(queue, [message.receipt for message in messages])
+                done += len(messages)
         return done
 
     def pump(self) -> None:

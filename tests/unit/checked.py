@@ -21,6 +21,8 @@ from interlock.errors import CODES
 DOCUMENT = json.loads(json.dumps(openapi.document()))
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 PROBLEM = "application/problem+json"
+ALONE = {"downstream": [], "downstream_more": False}
+"""What `GET job` says beside, of a job that nobody waits for."""
 _FORMATS = FormatChecker(formats=())
 
 

@@ -72,7 +72,7 @@ def serving(stub: Stub) -> Iterator[Stub]:
                 parts.path,
                 parse_qs(parts.query),
                 {name.lower(): value for name, value in self.headers.items()},
-                json.loads(raw) if raw else None,
+                raw if self.command == "PUT" else json.loads(raw) if raw else None,
             )
             stub.asked.append(asked)
             answer = stub.answer(asked)
@@ -89,7 +89,7 @@ def serving(stub: Stub) -> Iterator[Stub]:
                 self.end_headers()
                 self.wfile.write(body)
 
-        do_GET = do_POST = do_PATCH = do_DELETE = handle_any
+        do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = handle_any
 
         def log_message(self, *args: object) -> None:
             pass

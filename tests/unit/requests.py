@@ -5,6 +5,8 @@ An operation that has no row here fails the tests that go over all operations.
 
 from __future__ import annotations
 
+import copy
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -95,6 +97,11 @@ def _paused(w: CheckedWorld) -> Sent:
     return Sent("POST", "P/resume", {"role": "qa", "reason": "r"})
 
 
+def _attention(w: CheckedWorld) -> Sent:
+    w.job_in("blocked")
+    return Sent("GET", "P/attention", query={"limit": "10"})
+
+
 def _repair(w: CheckedWorld) -> Sent:
     return Sent("POST", "P/repair", {"entity": f"job/{w.job()}"})
 
@@ -109,6 +116,67 @@ def _next(w: CheckedWorld) -> Sent:
     return Sent("POST", "P/claims", {"roles": ["developer"]}, "agent")
 
 
+def _create(w: CheckedWorld) -> Sent:
+    """A job with every field, that waits for another."""
+    return Sent("POST", "P/jobs", {**_JOB, "blocked_by": [w.job()]}, "agent")
+
+
+def _link(w: CheckedWorld) -> Sent:
+    upstream, job = w.job(), w.job()
+    return Sent("POST", f"P/jobs/{job}/links", {"type": "blocks", "upstream": upstream}, "agent")
+
+
+def _graph(w: CheckedWorld) -> Sent:
+    job = w.job(blocked_by=[w.job()])
+    return Sent("GET", f"P/jobs/{job}/graph", None, "agent", {"depth": "2"})
+
+
+def reviewed(w: CheckedWorld, **more: Any) -> tuple[str, str, int]:
+    """(a completed job, the job that reviews it and that the world's agent holds, the fence). ``more``: the target's."""
+    target, _ = w.job_in("completed", **more)
+    reviewer = w.job(blocked_by=[target])
+    return target, reviewer, w.claim(reviewer)
+
+
+def _reject(w: CheckedWorld) -> Sent:
+    target, reviewer, fence = reviewed(w)
+    body = {"fence": fence, "target": target, "reason": "r"}
+    return Sent("POST", f"P/jobs/{reviewer}/reject", body, "agent")
+
+
+def _reopened(w: CheckedWorld) -> Sent:
+    retry = _reject(w).by(w).body["retry"]["id"]
+    return Sent("GET", f"P/jobs/{retry}/reopen-context", None, "agent")
+
+
+def upload_form(data: bytes) -> dict[str, Any]:
+    """The body of an attach that announces these bytes, with every field of this form but the fence."""
+    announced = {"name": "tests.log", "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    return {"type": "log", **announced, "metadata": {"a": 1}}
+
+
+def _slot(w: CheckedWorld) -> Sent:
+    job, fence = w.job_in("in_progress")
+    return Sent("POST", f"P/jobs/{job}/artifacts", {**upload_form(b"it works"), "fence": fence}, "agent")
+
+
+def _uploaded(w: CheckedWorld) -> tuple[str, int]:
+    """(the path of an upload that is complete and not verified, the fence of the agent that holds the job)."""
+    job, fence = w.job_in("in_progress")
+    return f"P/jobs/{job}/artifacts/{w.uploaded(job, body={'fence': fence})}", fence
+
+
+def _verify(w: CheckedWorld) -> Sent:
+    path, fence = _uploaded(w)
+    return Sent("POST", f"{path}/verify", {"fence": fence}, "agent")
+
+
+def _verified(w: CheckedWorld) -> Sent:
+    path, fence = _uploaded(w)
+    w.ok("POST", f"{path}/verify", {"fence": fence})
+    return Sent("GET", path, None, "agent")
+
+
 def _redrive(w: CheckedWorld) -> Sent:
     w.bus.store.queues.send(
         "lease-dead", [({"kind": "retire", "project": "default", "agent": "agt_none"}, 0)]
@@ -116,11 +184,30 @@ def _redrive(w: CheckedWorld) -> Sent:
     return Sent("POST", "/v1/dead-letters/redrive", {"queue": "lease-dead"})
 
 
+_ARTIFACT = {"type": "log", "uri": "s3://x", "checksum": "c", "metadata": {"a": 1}}
+_RULE = {
+    "role": "qa", "summary": "check it", "on": "completed", "when": {"field": "data.ok", "op": "eq", "value": True}, "context": {"a": 1},
+    "constraints": ["c"], "priority": 30, "artifacts": [copy.deepcopy(_ARTIFACT)], "max_retries": 1,
+}  # fmt: skip
 _JOB = {
     "summary": "work", "role": "developer", "external_id": "T-1", "priority": "high", "constraints": ["c"], "context": {"a": 1},
-    "artifacts": [{"type": "log", "uri": "s3://x", "checksum": "c", "metadata": {"a": 1}}], "max_retries": 1, "lease_seconds": 60,
+    "artifacts": [_ARTIFACT], "max_retries": 1, "lease_seconds": 60,
     "on_expire": "fail", "requires": ["log"], "capabilities": ["gpu"], "deadline": "2027-01-01T00:00:00Z",
+    "on_upstream_failure": "continue", "independent": True, "routing": [_RULE],
 }  # fmt: skip
+_PLAN = {
+    "jobs": [
+        {
+            **_JOB,
+            "ref": "test",
+            "blocked_by": ["build"],
+            "parent": "build",
+            "not_before": "2026-12-01T00:00:00Z",
+        },
+        {"ref": "build", "summary": "build", "role": "developer"},
+    ],
+    "dry_run": False,
+}
 _RESULT = {
     "summary": "s",
     "data": {"a": 1},
@@ -142,7 +229,7 @@ _WHY = {"reason": "r", "data": {"a": 1}}
 _INSTALLATION = "/v1/owners"
 
 ACCEPTED: Mapping[str, Arrange] = {
-    "jobs.create": _plain("POST", "P/jobs", _JOB, "agent"),
+    "jobs.create": _create,
     "jobs.list": _plain("GET", "P/jobs", status="published", role="developer", limit="10"),
     "jobs.get": _on("published", "GET", ""),
     "jobs.edit": _on("published", "PATCH", "", _EDIT, "owner", headers={"If-Match": '"v1"'}),
@@ -151,6 +238,10 @@ ACCEPTED: Mapping[str, Arrange] = {
     "jobs.explain": _on("published", "GET", "/explain", token="owner"),
     "jobs.attach": _on("in_progress", "POST", "/artifacts", {"type": "log", "uri": "s3://y", "checksum": "c", "metadata": {"a": 1}}, fence=True),
     "jobs.artifact": _on("published", "GET", "/artifacts/{artifact}"),
+    "jobs.verify": _verify,
+    "jobs.link": _link,
+    "jobs.graph": _graph,
+    "jobs.reopen_context": _reopened,
     "jobs.cancel": _on("in_progress", "POST", "/cancel", {"reason": "r"}, fence=True),
     "jobs.retry": _on("failed", "POST", "/retry", {"max_retries": 5}, "owner"),
     "jobs.stop": _on("in_progress", "POST", "/stop", {"reason": "r", "then": "fail", "role": "qa"}, "owner"),
@@ -164,10 +255,12 @@ ACCEPTED: Mapping[str, Arrange] = {
     "claims.release": _on("in_progress", "POST", "/release", {"reason": "r"}, fence=True),
     "claims.restart": _on("failed", "POST", "/restart", {}),
     "claims.heartbeat": _beat,
+    "claims.reject": _reject,
+    "plans.create": _plain("POST", "P/plans", _PLAN, "agent"),
     "ledger.feed": _plain("GET", "P/events", last="10"),
-    "roles.create": _plain("POST", "P/roles", {"key": "cook", "label": "Cook", "lease_seconds": 60, "on_expire": "fail", "capabilities": ["k"]}),
+    "roles.create": _plain("POST", "P/roles", {"key": "cook", "label": "Cook", "lease_seconds": 60, "on_expire": "fail", "capabilities": ["k"], "independent": True}),
     "roles.list": _plain("GET", "P/roles"),
-    "roles.update": _plain("PATCH", "P/roles/qa", {"label": "Q", "lease_seconds": 60, "on_expire": "fail", "capabilities": ["k"]}),
+    "roles.update": _plain("PATCH", "P/roles/qa", {"label": "Q", "lease_seconds": 60, "on_expire": "fail", "capabilities": ["k"], "independent": True}),
     "roles.delete": _plain("DELETE", "P/roles/qa"),
     "agents.create": _plain("POST", "P/agents", _AGENT),
     "agents.list": _plain("GET", "P/agents", limit="10"),
@@ -197,12 +290,19 @@ ACCEPTED: Mapping[str, Arrange] = {
     "projects.resume": _paused,
     "system.me": _plain("GET", "P/me", token="agent"),
     "system.stats": _plain("GET", "P/stats"),
+    "system.attention": _attention,
     "system.repair": _repair,
     "system.dead_letters": _plain("GET", "/v1/dead-letters"),
     "system.redrive": _redrive,
     "system.health": _plain("GET", "/health", token=None),
     "system.openapi": _plain("GET", "/openapi.json", token=None),
 }  # fmt: skip
+
+OTHER_FORMS: Mapping[str, tuple[str, Arrange]] = {
+    "a slot for an upload": ("jobs.attach", _slot),
+    "a verified upload": ("jobs.artifact", _verified),
+}
+"""Requests that an operation accepts beside its own, where it answers otherwise: the operation and the request."""
 
 WITH_BODY = tuple(name for name, row in OPERATIONS.items() if row.body)
 WITH_CREDENTIAL = tuple(name for name in OPERATIONS if name not in ("system.health", "system.openapi"))

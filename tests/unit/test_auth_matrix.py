@@ -54,18 +54,25 @@ WITH_FENCE = (
     "claims.unblock",
     "claims.resume",
     "claims.release",
+    "claims.reject",
     "jobs.cancel",
     "jobs.attach",
+    "jobs.verify",
 )
+WITHOUT_FENCE_TOO = ("jobs.cancel", "jobs.attach", "jobs.verify")
+"""Those of them that the job's source may call, without a fence."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A prepared world with everybody in it, and the ids of what they act on."""
+    """A prepared world with everybody in it, and the ids of what they act on. The job waited for ``upstream``; a review made ``retry``."""
 
     template: Template
     job: str
+    upstream: str
+    retry: str
     artifact: str
+    upload: str
     agent: str
     owner: str
     installed: str
@@ -93,7 +100,10 @@ def scene(state: str) -> Scene:
     owner, installed = w.person("left"), w.person("left above", path="/v1/owners")
     w.agents["owner of the world"], w.agents["owner"] = w.owner, w.agents.pop("owner of the project")
     fields: dict[str, Any] = {"not_before": "2027-01-01T00:00:00Z"} if status == "pending" else {}
+    upstream, retry = _done(w), _sent_back(w)
+    fields["blocked_by"] = [upstream]
     job = w.job(token="source", artifacts=[{"type": "log", "uri": "s3://x"}], **fields)
+    upload = w.uploaded(job, token="source")
     if status != "pending":
         w.claim(job, "former holder")
         w.ok("POST", f"P/jobs/{job}/release", {"fence": 1}, token="former holder")
@@ -116,8 +126,32 @@ def scene(state: str) -> Scene:
             w.ok("DELETE", path, token="owner of the world")
     shown = w.ok("GET", f"P/jobs/{job}", token="owner of the world")["job"]
     return Scene(
-        Template(w), job, shown["artifacts"][0]["id"], agents["self"], owner, installed, shown["version"]
+        Template(w),
+        job,
+        upstream,
+        retry,
+        shown["artifacts"][0]["id"],
+        upload,
+        agents["self"],
+        owner,
+        installed,
+        shown["version"],
     )
+
+
+def _done(w: CheckedWorld) -> str:
+    """A completed job."""
+    job = w.job(token="source")
+    w.ok("POST", f"P/jobs/{job}/complete", {"fence": w.claim(job, "stranger")}, token="stranger")
+    return job
+
+
+def _sent_back(w: CheckedWorld) -> str:
+    """A job that a review has made."""
+    target = _done(w)
+    reviewer = w.job(token="source", blocked_by=[target])
+    body = {"fence": w.claim(reviewer, "stranger"), "target": target, "reason": "r"}
+    return str(w.ok("POST", f"P/jobs/{reviewer}/reject", body, token="stranger")["retry"]["id"])
 
 
 # ---- what is expected
@@ -162,7 +196,7 @@ def _sees(actor: str, path: str) -> bool:
 
 def fence_of(operation: str, actor: str, state: str) -> int | None:
     """The fence that the actor sends: its own, the current one by hearsay, or none where it needs none."""
-    if actor not in AGENTS or (actor == "source" and operation in ("jobs.cancel", "jobs.attach")):
+    if actor not in AGENTS or (actor == "source" and operation in WITHOUT_FENCE_TOO):
         return None
     return 1 if actor == "former holder" or state in ("pending", "published") else 3
 
@@ -225,8 +259,11 @@ _JUDGES: dict[str, Callable[[str, str, str], str | None]] = {
     "jobs.stop": _by_status(*HELD),
     "jobs.cancel": _cancel,
     "jobs.attach": _attach,
+    "jobs.verify": _attach,
+    "jobs.link": _by_status("pending", "published"),
     "claims.claim": _claim,
     "claims.complete": _holders("in_progress"),
+    "claims.reject": _holders("in_progress"),
     "claims.fail": _holders(*HELD),
     "claims.block": _holders("in_progress"),
     "claims.unblock": _holders("blocked"),
@@ -250,15 +287,16 @@ def send(w: CheckedWorld, at: Scene, operation: str, actor: str, state: str) -> 
     row, body = OPERATIONS[operation], None
     path = row.path.replace("{project}", "default")
     if row.body:
-        body = dict(_body(operation))
+        body = dict(_body(operation, at))
         if operation in WITH_FENCE:
             body.pop("fence", None)
             fence = fence_of(operation, actor, state)
-            required = operation not in ("claims.unblock", "jobs.cancel", "jobs.attach")
+            required = operation not in ("claims.unblock", *WITHOUT_FENCE_TOO)
             if fence or required:
                 body["fence"] = fence or 3
     values = {
-        "job": at.job, "artifact": at.artifact, "agent": at.agent, "role": "ops",
+        "job": at.retry if operation == "jobs.reopen_context" else at.job,
+        "artifact": at.upload if operation == "jobs.verify" else at.artifact, "agent": at.agent, "role": "ops",
         "owner": at.installed if path.startswith("/v1/owners") else at.owner,
     }  # fmt: skip
     if "{token}" in path:
@@ -272,14 +310,17 @@ def send(w: CheckedWorld, at: Scene, operation: str, actor: str, state: str) -> 
     return w.call(row.method, path, body, token=token, headers=headers)
 
 
-def _body(operation: str) -> dict[str, Any]:
+def _body(operation: str, at: Scene) -> dict[str, Any]:
     """Small bodies that do not depend on the caller."""
     special: dict[str, dict[str, Any]] = {
         "jobs.create": {"summary": "x", "role": "developer"},
         "jobs.edit": {"summary": "else"},
+        "jobs.link": {"upstream": at.retry},
+        "plans.create": {"jobs": [{"ref": "a", "summary": "x", "role": "developer"}]},
         "claims.next": {},
         "claims.heartbeat": {},
         "claims.claim": {},
+        "claims.reject": {"target": at.upstream, "reason": "r"},
         "jobs.stop": {"reason": "r"},
         "projects.pause": {"role": "ops"},
         "projects.resume": {"role": "ops"},

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from tests.unit.checked import DOCUMENT, CheckedWorld, _inlined, checked
-from tests.unit.requests import WITH_BODY, Sent, arranged
+from tests.unit.requests import WITH_BODY, Sent, arranged, upload_form
 
 from interlock.edges.operations import OPERATIONS
 
@@ -29,10 +29,14 @@ SEMANTIC = {
     "is a reserved word",
     "send at least one field",
     "name exactly one of project, role, agent",
+    "is required; for an upload: name, size and sha256",
+    "is required for an upload",
 }
 """What the schemas do not say, and the bus checks."""
 ALTERNATIVES = {"project", "role", "agent"}
 """Fields of a pause, of which a body names one."""
+UPLOAD = {"name", "size", "sha256"}
+"""Fields of an attach that announces an upload, in the place of those of a reference."""
 
 
 def schema_of(operation: str) -> dict[str, Any]:
@@ -102,6 +106,8 @@ class Bench:
         made = changed(self.sent.body, path, value)
         if self.operation in ("projects.pause", "projects.resume") and path[0] in ALTERNATIVES:
             made = {name: part for name, part in made.items() if name == path[0] or name not in ALTERNATIVES}
+        if self.operation == "jobs.attach" and path[0] in UPLOAD:
+            made = {**upload_form(b"it works"), "fence": self.sent.body["fence"], path[0]: value}
         return made
 
     def send(self, body: Any) -> tuple[int, dict[str, Any]]:
@@ -125,6 +131,7 @@ def test_the_request_that_is_accepted_sends_every_field(operation: str) -> None:
             "heartbeat_seconds",
             "lease_seconds",
             *ALTERNATIVES,
+            *UPLOAD,
         ):
             continue  # alternatives, and plain ones that are set where they are tested
         inner = bench.sent.body
@@ -238,11 +245,23 @@ def _boundaries(schema: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
         longest = schema["maxLength"]
         yield letter + "x" * (longest - len(letter)), letter + "x" * (longest + 1 - len(letter))
     if "maxItems" in schema:
-        item = {"type": "t", "uri": "u"} if "properties" in schema["items"] else "qa"
-        if schema["items"].get("properties", {}).keys() == {"id", "fence"}:
-            item = {"id": "job_x"}
-        yield [item] * schema["maxItems"], [item] * (schema["maxItems"] + 1)
+        yield _items(schema, schema["maxItems"]), _items(schema, schema["maxItems"] + 1)
     if schema.get("minItems"):
-        yield ["qa"] * schema["minItems"], []
+        yield _items(schema, schema["minItems"]), []
     if "enum" in schema and schema.get("type") == "string":
         yield schema["enum"][-1], schema["enum"][-1].upper()
+
+
+def _items(schema: dict[str, Any], count: int) -> list[Any]:
+    """So many small items of a list; those of a plan have names of their own."""
+    of = {
+        ("type", "uri"): {"type": "t", "uri": "u"},
+        ("id",): {"id": "job_x"},
+        ("role", "summary"): {"role": "qa", "summary": "s"},
+        ("ref", "role", "summary"): {"role": "qa", "summary": "s", "ref": "r"},
+        (): "qa",
+    }
+    item = of[tuple(sorted(schema["items"].get("required", ())))]
+    if isinstance(item, dict) and "ref" in item:
+        return [{**item, "ref": f"r{number}"} for number in range(count)]
+    return [item] * count

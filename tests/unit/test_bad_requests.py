@@ -180,7 +180,7 @@ def test_a_method_that_no_operation_of_the_path_has(w: CheckedWorld, operation: 
     "path",
     ["/", "", "/v1", "/v1/", "/v2/projects", "/v1/projects/", "/v1/projects/default/", "/v1/projects/default/job", "//v1/projects", "/V1/projects",
      "/v1/projects/default/jobs/", "/v1/projects/default/jobs//claim", "/v1/projects/default/jobs/x/claim/y", "/v1/projects//jobs", "/health/",
-     "/v1/projects/default/jobs?x", "/.well-known/x", "/v1/projects/default/plans", "/mcp", "/é", "/%00", "*"],
+     "/v1/projects/default/jobs?x", "/.well-known/x", "/v1/projects/default/flows", "/v1/projects/default/plans/x", "/mcp", "/é", "/%00", "*"],
 )  # fmt: skip
 def test_paths_that_are_not(w: CheckedWorld, path: str) -> None:
     for method in ("GET", "POST"):

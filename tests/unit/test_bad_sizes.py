@@ -27,6 +27,11 @@ def sized(size: int, filler: str = "x") -> dict[str, str]:
     return made
 
 
+def ruled(**fields: Any) -> dict[str, Any]:
+    """A job with one routing rule."""
+    return {"summary": "x", "role": "developer", "routing": [{"role": "qa", "summary": "y", **fields}]}
+
+
 CASES = {
     "context": (256 * KIB, "context", lambda w, part: ("POST", "P/jobs", {"summary": "x", "role": "developer", "context": part})),
     "metadata": (4 * KIB, "metadata", lambda w, part: ("POST", f"P/jobs/{w.job()}/artifacts", {"type": "t", "uri": "u", "metadata": part})),
@@ -36,6 +41,11 @@ CASES = {
     ),
     "custom event": (64 * KIB, "data", lambda w, part: ("POST", f"P/jobs/{w.job()}/events", {"type": "custom.x", "data": part})),
     "result": (64 * KIB, "result.data", lambda w, part: ("POST", f"P/jobs/{w.job_in('in_progress')[0]}/complete", {"fence": 1, "result": {"data": part}})),
+    "context in a plan": (
+        256 * KIB, "context", lambda w, part: ("POST", "P/plans", {"jobs": [{"ref": "a", "summary": "x", "role": "developer", "context": part}]}),
+    ),
+    "metadata in a rule": (4 * KIB, "metadata", lambda w, part: ("POST", "P/jobs", ruled(artifacts=[{"type": "t", "uri": "u", "metadata": part}]))),
+    "value of a guard": (4 * KIB, "value", lambda w, part: ("POST", "P/jobs", ruled(when={"field": "a", "op": "eq", "value": part}))),
     "fail": (64 * KIB, "data", lambda w, part: ("POST", f"P/jobs/{w.job_in('in_progress')[0]}/fail", {"fence": 1, "reason": "r", "data": part})),
     "block": (64 * KIB, "data", lambda w, part: ("POST", f"P/jobs/{w.job_in('in_progress')[0]}/block", {"fence": 1, "reason": "r", "data": part})),
 }  # fmt: skip
@@ -69,6 +79,7 @@ def parts(constraints: int, rest: int) -> dict[str, Any]:
     return {
         "constraints": ["c" * constraints] * 40,
         "artifacts": [{"type": "t", "uri": "u", "checksum": None, "metadata": {"a": "m" * rest}}] * 8,
+        "routing": [],
     }
 
 
@@ -88,6 +99,31 @@ def test_constraints_and_artifacts_together(w: CheckedWorld) -> None:
         "too_large", "POST", f"P/jobs/{job}/complete", {"fence": 1, "result": {"artifacts": fat}}
     )
     assert "result.artifacts" in refused.body["detail"]
+
+
+def rule(size: int) -> dict[str, Any]:
+    """A routing rule of so many bytes, as it is stored."""
+    plain = {
+        "role": "qa", "summary": "x", "on": "completed", "when": None, "context": {"a": ""}, "constraints": [], "priority": 20,
+        "artifacts": [], "max_retries": 3,
+    }  # fmt: skip
+    return {**plain, "context": {"a": "x" * (size - jsonio.size(plain))}}
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_routing_counts_with_constraints_and_artifacts(w: CheckedWorld, over: int) -> None:
+    others = {"constraints": ["c"], "artifacts": [], "routing": [rule(20_000), rule(20_000), {}]}
+    room = 64 * KIB - jsonio.size(others) + len("{}")
+    routing = [rule(20_000), rule(20_000), rule(room + over)]
+    body = {"summary": "x", "role": "developer", "constraints": ["c"], "routing": routing}
+    assert jsonio.size({**others, "routing": routing}) == 64 * KIB + over
+    for path, sent in (("P/jobs", body), ("P/plans", {"jobs": [{**body, "ref": "a"}]})):
+        if over:
+            refused = w.refused("too_large", "POST", path, sent)
+            assert "routing" in refused.body["detail"]
+            assert "65,536" in refused.body["detail"]
+        else:
+            assert w.call("POST", path, sent).status == 201
 
 
 def test_a_part_that_is_too_large_is_told_apart_from_a_body_that_is(w: CheckedWorld) -> None:

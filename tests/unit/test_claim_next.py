@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.unit.checked import CheckedWorld, checked
+from tests.unit.checked import ALONE, CheckedWorld, checked
 
 from interlock.app import board
 from interlock.store.ports import Page
@@ -54,7 +54,7 @@ def test_highest_priority_then_oldest(w: CheckedWorld) -> None:
 def test_the_answer_is_that_of_a_claim(w: CheckedWorld) -> None:
     job = w.job(context={"a": 1})
     answer = w.ok("POST", "P/claims", {"roles": ["developer"], "heartbeat_seconds": 10, "session": "s"})
-    assert answer["job"] == w.get(job)
+    assert {**answer["job"], **ALONE} == w.get(job)
     assert answer["claim"] == {
         "fence": 1, "expires_at": "2026-11-30T21:00:30.000Z", "expires_in": 30, "lease_seconds": 30, "heartbeat_seconds": 10,
         "session": "s",

@@ -8,10 +8,23 @@ from tests.unit.cli_stub import Stub, cli, problem, serving
 from interlock.edges.operations import OPERATIONS
 
 HOSTILE = "\x1b[31mred\x1b[0m [bold]x[/bold] \u202eevil\r\nline \ud800"
+AROUND = {
+    "upstream": [{"id": "job_0", "type": "blocks", "state": "replaced", "replaced_by": HOSTILE}, {"id": HOSTILE, "state": "open"}],
+    "caused_by": {"upstreams": [HOSTILE], "root": HOSTILE}, "downstream": [HOSTILE], "downstream_more": True, "reopen_of": HOSTILE,
+    "routing": [{"on": "failed", "role": HOSTILE, "summary": HOSTILE, "when": {"field": HOSTILE, "op": "eq", "value": HOSTILE}}],
+}  # fmt: skip
+ARTIFACT = {
+    "id": "art_1",
+    "type": "log",
+    "uri": HOSTILE,
+    "name": HOSTILE,
+    "state": "verified",
+    "metadata": {"x": HOSTILE},
+}
 JOB = {
-    "id": "job_1", "status": "in_progress", "summary": HOSTILE, "role": "qa", "priority": 20, "assignee": "agt_1",
+    **AROUND, "id": "job_1", "status": "in_progress", "summary": HOSTILE, "role": "qa", "priority": 20, "assignee": "agt_1",
     "assignee_label": HOSTILE, "source": "own_1", "source_label": "o", "attempt": 1, "max_retries": 3, "fence": 4,
-    "version": 5, "context": {"a": HOSTILE}, "constraints": [HOSTILE], "artifacts": [{"type": "log", "uri": HOSTILE}],
+    "version": 5, "context": {"a": HOSTILE}, "constraints": [HOSTILE], "artifacts": [{"type": "log", "uri": HOSTILE}, ARTIFACT],
     "result": None, "blocked_reason": HOSTILE,
 }  # fmt: skip
 CLAIM = {"fence": 4, "expires_in": 90, "lease_seconds": 90}
@@ -62,9 +75,9 @@ ANSWERS = {
         "as": "agt_1",
         "reasons": [{"code": "paused", "detail": HOSTILE, "until": "t"}],
     },
-    "ArtifactAnswer": {
-        "artifact": {"id": "art_1", "type": "log", "uri": HOSTILE, "metadata": {"x": HOSTILE}}
-    },
+    "ArtifactAnswer": {"artifact": ARTIFACT},
+    "ArtifactAttached": {"artifact": ARTIFACT},
+    "ArtifactRead": {"artifact": ARTIFACT, "download": {"url": HOSTILE, "expires_in": 9}},
     "HeartbeatAnswer": {
         "claims": [{"job": "job_1", "fence": 4, "expires_in": 9, "status": "in_progress"}],
         "notices": [],
@@ -85,15 +98,38 @@ ANSWERS = {
     "Paused": {"paused": [{"target": "role:qa", "reason": HOSTILE}]},
     "Me": ME,
     "Stats": STATS,
+    "AttentionPage": {
+        "items": [
+            {"kind": "dead_letters", "detail": HOSTILE, "since": None, "allowed": ["redrive"]},
+            {"kind": "blocked", "detail": HOSTILE, "since": "t", "allowed": [HOSTILE], "job": "job_1", "summary": HOSTILE, "status": "blocked", "role": HOSTILE},
+        ],
+        "next_cursor": "more\x1b",
+    },
     "Repaired": {"repaired": "job/job_1"},
     "DeadLetters": {"queues": {"lease-dead": 1, "dispatch-dead": 0}, "total": 1},
     "Redriven": {"queue": "lease-dead", "redriven": 0, "failed": 0},
     "Health": {"status": "ok", "version": "1"},
-}
+    "Graph": {
+        "nodes": [{"id": "job_0", "summary": HOSTILE, "status": "failed", "role": HOSTILE}, {**JOB, "status": HOSTILE}],
+        "edges": [{"from": "job_0", "to": "job_1", "type": HOSTILE}],
+        "truncated": True,
+    },
+    "ReopenContext": {
+        "retry": "job_1", "original": "job_0", "role": "qa", "retry_count": 1, "max_retries": 3, "summary": HOSTILE,
+        "constraints": [HOSTILE],
+        "rejections": [{
+            "reviewer": "job_2", "rejected_by": {"label": HOSTILE}, "rejected_at": "t", "reason": HOSTILE, "reason_truncated": True,
+        }],
+    },
+    "Rejected": {"retry": JOB, "reviewer": JOB, "reason_truncated": False},
+    "PlanAnswer": {"plan": "plan_1", "jobs": {HOSTILE: "job_1"}, "claimable": [HOSTILE], "pending": []},
+}  # fmt: skip
+PLAN = '{"jobs": [{"ref": "a"}]}'
 F = ("--fence", "4")
 R = ("--reason", "why")
 COMMANDS = [
     (("job", "publish", "do it", "--role", "qa", "--priority", "30", "--constraint", "a", "--constraint", "b", "--context", '{"k": 1}', "--requires", "log", "--max-retries", "0"), "jobs.create", {"summary": "do it", "role": "qa", "priority": 30, "constraints": ["a", "b"], "context": {"k": 1}, "requires": ["log"], "max_retries": 0}),
+    (("job", "publish", "x", "--blocked-by", "job_1", "--blocked-by", "job_2", "--on-upstream-failure", "continue", "--no-independent", "--routing", '[{"role": "qa", "summary": "a"}]', "--routing", '{"role": "qa", "summary": "b"}'), "jobs.create", {"summary": "x", "blocked_by": ["job_1", "job_2"], "on_upstream_failure": "continue", "independent": False, "routing": [{"role": "qa", "summary": "a"}, {"role": "qa", "summary": "b"}]}),
     (("job", "list", "--status", "failed", "--limit", "3"), "jobs.list", None),
     (("job", "show", "job_1"), "jobs.get", None),
     (("job", "edit", "job_1", "--summary", "s", "--priority", "high", "--if-match", '"v5"'), "jobs.edit", {"summary": "s", "priority": "high"}),
@@ -102,6 +138,13 @@ COMMANDS = [
     (("job", "explain", "job_1"), "jobs.explain", None),
     (("job", "attach", "job_1", "--type", "log", "--uri", "u", "--checksum", "c", "--metadata", "{}", *F), "jobs.attach", {"fence": 4, "type": "log", "uri": "u", "checksum": "c", "metadata": {}}),
     (("job", "artifact", "job_1", "art_1"), "jobs.artifact", None),
+    (("job", "verify", "job_1", "art_1", *F), "jobs.verify", {"fence": 4}),
+    (("job", "link", "job_1", "job_0"), "jobs.link", {"type": "blocks", "upstream": "job_0"}),
+    (("job", "graph", "job_1", "--depth", "3"), "jobs.graph", None),
+    (("job", "reopen-context", "job_1"), "jobs.reopen_context", None),
+    (("job", "reject", "job_1", "job_0", *F, *R), "claims.reject", {"fence": 4, "target": "job_0", "reason": "why"}),
+    (("plan", "apply", "-"), "plans.create", {"jobs": [{"ref": "a"}], "dry_run": False}),
+    (("plan", "check", "-"), "plans.create", {"jobs": [{"ref": "a"}], "dry_run": True}),
     (("job", "cancel", "job_1", *R), "jobs.cancel", {"reason": "why"}),
     (("job", "retry", "job_1", "--max-retries", "5"), "jobs.retry", {"max_retries": 5}),
     (("job", "stop", "job_1", *R, "--then", "fail"), "jobs.stop", {"reason": "why", "then": "fail"}),
@@ -115,9 +158,10 @@ COMMANDS = [
     (("job", "release", "job_1", *F), "claims.release", {"fence": 4}),
     (("job", "restart", "job_1"), "claims.restart", {}),
     (("heartbeat", "--session", "s", "--job", "job_1"), "claims.heartbeat", {"session": "s", "jobs": [{"id": "job_1"}]}),
-    (("role", "add", "qa", "--capability", "x"), "roles.create", {"key": "qa", "label": "qa", "capabilities": ["x"]}),
+    (("role", "add", "qa", "--capability", "x", "--independent"), "roles.create", {"key": "qa", "label": "qa", "capabilities": ["x"], "independent": True}),
     (("role", "list"), "roles.list", None),
     (("role", "edit", "qa", "--on-expire", "fail"), "roles.update", {"on_expire": "fail"}),
+    (("role", "edit", "qa", "--no-independent"), "roles.update", {"independent": False}),
     (("role", "delete", "qa"), "roles.delete", None),
     (("agent", "add", "a", "--role", "qa", "--tool-family", "x"), "agents.create", {"label": "a", "roles": ["qa"], "tool_family": "x"}),
     (("agent", "list"), "agents.list", None),
@@ -147,6 +191,7 @@ COMMANDS = [
     (("resume", "--role", "qa", *R), "projects.resume", {"role": "qa", "reason": "why"}),
     (("whoami",), "system.me", None),
     (("stats",), "system.stats", None),
+    (("attention", "--limit", "3"), "system.attention", None),
     (("dead-letters", "list"), "system.dead_letters", None),
     (("dead-letters", "redrive", "--queue", "lease-dead"), "system.redrive", {"queue": "lease-dead"}),
 ]  # fmt: skip
@@ -181,7 +226,7 @@ def test_every_operation_has_its_command():
 )
 def test_a_command_is_one_call_and_one_document(args, operation, body):
     with serving(Stub(bus)) as stub:
-        ended = cli(*args, "--json", url=stub.url)
+        ended = cli(*args, "--json", url=stub.url, stdin=PLAN)
     assert (ended.code, ended.err) == (0, "")
     last = stub.asked[-1]
     assert matching(last).name == operation
@@ -196,7 +241,7 @@ def test_a_command_is_one_call_and_one_document(args, operation, body):
 )
 def test_what_a_person_sees_is_plain_and_obeys_nobody(args, operation, body):
     with serving(Stub(bus)) as stub:
-        ended = cli(*args, url=stub.url)
+        ended = cli(*args, url=stub.url, stdin=PLAN)
     assert ended.code == 0
     shown = ended.out + ended.err
     assert shown.strip()
@@ -291,7 +336,9 @@ def test_the_fence_of_a_workers_job_is_known_to_its_command():
         assert cli("job", "complete", "job_1", url=stub.url, **inside).code == 0
         assert cli("job", "complete", "job_2", url=stub.url, **inside).code == 2
         assert cli("job", "complete", "job_1", "--fence", "3", url=stub.url, **inside).code == 0
-    assert [one.body["fence"] for one in stub.asked] == [9, 3]
+        assert cli("job", "reject", "job_1", "job_0", *R, url=stub.url, **inside).code == 0
+        assert cli("job", "reject", "job_2", "job_0", *R, url=stub.url, **inside).code == 2
+    assert [one.body["fence"] for one in stub.asked] == [9, 3, 9]
 
 
 def test_all_pages_become_one_document():
@@ -347,6 +394,18 @@ def test_status_shows_a_sick_store():
     assert "said invalid" in ended.out
     assert document["project"] == "default"
     assert document["me"] == ME
+    assert document["attention"] == {"kinds": {"dead_letters": 1, "blocked": 1}, "more": True}
+    assert "attention: dead_letters 1, blocked 1 or more" in ended.out
+
+
+def test_status_says_nothing_of_what_others_are_asked_about():
+    def answer(asked):
+        return problem(403, "forbidden") if asked.path.endswith("/attention") else bus(asked)
+
+    with serving(Stub(answer)) as stub:
+        ended = cli("status", url=stub.url)
+    assert ended.code == 0
+    assert "attention" not in ended.out
 
 
 @pytest.mark.parametrize(
@@ -358,6 +417,15 @@ def test_wait_ends_by_the_jobs_status(status, code):
         ended = cli("job", "wait", "job_1", "--json", url=stub.url)
     assert ended.code == code
     assert ended.document["job"]["status"] == status
+
+
+def test_wait_says_where_a_cascade_began():
+    failed = {**JOB, "status": "failed", "caused_by": {"upstreams": ["job_2"], "root": "job_3"}}
+    with serving(Stub(lambda _: (200, {"job": failed}))) as stub:
+        ended = cli("job", "wait", "job_1", "--json", url=stub.url)
+    assert ended.code == 1
+    assert ended.document["job"]["caused_by"]["root"] == "job_3"
+    assert "it began with job_3" in ended.err
 
 
 def test_wait_gives_up_in_time():

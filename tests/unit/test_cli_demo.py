@@ -1,12 +1,17 @@
-"""The demo's parts: which repository, which steps, and that nothing of either is left."""
+"""The demo's parts: which repository, which steps, what they say, and that nothing of either is left."""
 
+import hashlib
+import io
+import json
 import subprocess
 import sys
+from unittest import mock
 
 import pytest
 
-from interlock.cli.demo import repo, steps
+from interlock.cli.demo import desk, repo, show, steps, telling
 from interlock.cli.exits import CommandError
+from interlock.edges.models.plans import Plan
 
 QUIET = ("-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "commit.gpgsign=false")
 
@@ -125,3 +130,113 @@ def test_a_folder_with_read_only_files_is_removed(tmp_path):
     place.chmod(0o500)
     repo.remove(place)
     assert not place.exists()
+
+
+def test_what_is_asked_for_is_a_plan_that_the_bus_takes(tmp_path):
+    checkout = repo.Checkout(tmp_path, tmp_path, "c", True)
+    jobs = [step.job(checkout, tmp_path) for step in steps.plan(checkout, tmp_path)]
+    *checks, notes, review = Plan.model_validate({"jobs": jobs}).jobs
+    assert not any(job.blocked_by for job in checks)
+    assert notes.blocked_by == [job.ref for job in checks]
+    assert (review.blocked_by, review.independent) == (["notes"], True)
+    (rule,) = review.routing
+    assert (rule.on, rule.when.field, rule.context["step"]) == ("completed", "data.verdict", "release")
+
+
+def at_the_desk(what, job, built, code=0):
+    """What a step prints last: a JSON object, or why it ended with ``code``."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "interlock.cli.demo.desk", what, str(built)],
+        cwd=built,
+        input=json.dumps(job),
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout.splitlines()[-1]) if code == 0 else (done.stdout + done.stderr).strip()
+
+
+def test_the_release_goes_from_failure_through_review_to_the_shelf(tmp_path):
+    built = committed(tmp_path / "built", {"product.zip": "a product"})
+    digest = hashlib.sha256(b"a product").hexdigest()
+    none = {"upstream_results": [], "reopen_context": None, "context": {"commit": "c"}}
+    assert "no owner has named the version" in at_the_desk("version", none, built, code=1)
+    (tmp_path / desk.ORDER).write_text('{"version": "3"}')
+    version = at_the_desk("version", none, built)
+    came_to = [{"id": "j", "result": {"data": {"step": "version", **version}}}]
+    assert "1 results" in at_the_desk("notes", {**none, "upstream_results": came_to}, built)["says"]
+    page = built / desk.NOTES
+    assert page.read_text().startswith("# Release 3\n")
+    assert digest not in page.read_text()
+
+    def reviewed():
+        delivered = {"sha256": hashlib.sha256(page.read_bytes()).hexdigest()}
+        return {**none, "upstream_results": [{"id": "n", "result": {"data": delivered}}]}
+
+    reason = at_the_desk("review", reviewed(), built, code=desk.SENDS_BACK)
+    assert reason == "the notes do not name the checksum of product.zip"
+    at_the_desk("notes", {**none, "reopen_context": {"reason": reason}}, built)
+    assert page.read_text().startswith("# Release 3\n")
+    assert digest in page.read_text()
+    accepted = at_the_desk("review", reviewed(), built)
+    assert (accepted["verdict"], accepted["says"]) == ("accepted", "1 checksum compared")
+    late = reviewed()
+    page.write_text(page.read_text() + " ")
+    assert "not those that were delivered" in at_the_desk("review", late, built, code=1)
+    assert "2 files released" in at_the_desk("release", none, built)["says"]
+    (built / "product.zip").write_text("another product")
+    assert "is not that of the notes" in at_the_desk("release", none, built, code=1)
+
+
+def event(actor="ada", **data):
+    return {"actor": {"label": actor}, "to": "published", "data": data}
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "words"),
+    [
+        ("claimed", {"fence": 3, "attempt": 2}, "claimed by ada, fence 3, attempt 2"),
+        ("failed", {"failure_reason": "exit code 1: a\nno luck"}, "failed by ada: exit code 1: no luck"),
+        ("failed", {"failure_reason": "r", "caused_by": {"root": "j"}}, "failed by cascade; it began with <j>"),
+        ("cancelled", {"cancel_reason": "why"}, "cancelled by ada: why"),
+        ("cancelled", {"cancel_reason": "r", "caused_by": {"root": "j"}}, "cancelled by cascade; it began with <j>"),
+        ("revived", {"root": "j"}, "revived, waits for <j> again"),
+        ("rejected", {"target": "t", "retry": "r", "reason": "x" * 200}, f"ada sends <t> back, now <r>: {'x' * 120}…"),
+        ("routed", {"created": ["a"], "skipped": []}, "its rule holds of the result: <a> follows"),
+        ("routed", {"created": [], "skipped": [{"rule": 0, "reason": "guard"}]}, "none of its rules holds"),
+        ("artifact_added", {"artifacts": [{"type": "log"}, {"type": "wheel", "state": "verified"}]}, "ada uploaded evidence, verified: wheel"),
+        ("artifact_added", {"artifacts": [{"type": "log", "state": "referenced"}]}, ""),
+        ("updated", {}, ""),
+    ],
+)  # fmt: skip
+def test_events_become_sentences(kind, data, words):
+    assert telling.words(kind, event(**data), lambda job: f"<{job}>") == words
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_table_and_the_lines_fit_a_terminal(width):
+    stream = Terminal()
+    rows = [("fingerprint", "developer", "in_progress", "cleo", 2, "10.0", "a long result " * 20)]
+    with mock.patch.dict("os.environ", {"COLUMNS": str(width), "LINES": "40", "TERM": "dumb"}):
+        shown = show.Show(stream)
+        shown.say("words " * 60, indent=22)
+        shown.summary(rows)
+    lines = stream.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert lines[1].startswith(" " * 22 + "words")
+    (row,) = [line for line in lines if line.startswith("fingerprint")]
+    for cell in rows[0][:-1]:
+        assert str(cell) in row
+    assert row.rstrip().endswith("…")
+
+
+def test_lines_stay_whole_in_a_pipe():
+    stream = io.StringIO()
+    show.Show(stream).say("words " * 60)
+    assert stream.getvalue().count("\n") == 1

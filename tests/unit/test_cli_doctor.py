@@ -20,10 +20,11 @@ def quick(monkeypatch):
 class Sick(Ledger):
     """A bus with things wrong; ``refuse`` maps the end of a path to a problem."""
 
-    def __init__(self, chains=CHAINS, *, dead=0, lease_ago=0, refuse=(), clock=0, heals=True):
+    def __init__(self, chains=CHAINS, *, dead=0, lease_ago=0, refuse=(), clock=0, heals=True, waits=None):
         super().__init__(chains)
         self.heals = heals
         self.dead, self.lease_ago, self.refuse, self.clock = dead, lease_ago, dict(refuse), clock
+        self.waits = waits
 
     def __call__(self, asked):
         end = asked.path.rpartition("/")[2]
@@ -38,13 +39,37 @@ class Sick(Ledger):
             "repair": {"repaired": (asked.body or {}).get("entity")},
         }
         if end == "repair" and self.heals:
-            self.chains, self.lease_ago = CHAINS, 0
+            self.chains, self.lease_ago, self.waits = CHAINS, 0, None
         if end in known:
             return 200, known[end], headers
+        if end == "graph":
+            return 200, self.graph(asked.path.split("/")[-2]), headers
         if "/jobs/" in asked.path and end != "events":
             until = rfc3339(int((time.time() - self.lease_ago) * 1_000))
-            return 200, {"job": {"id": end, "lease_expires_at": until}}, headers
+            job = {"id": end, "lease_expires_at": until, "status": "in_progress"}
+            if self.waits is not None and end == "job_0":
+                job |= {
+                    "status": "pending",
+                    "on_upstream_failure": "match",
+                    "not_before": None,
+                    **self.waits[1],
+                }
+            return 200, {"job": job}, headers
         return super().__call__(asked)
+
+    def graph(self, job):
+        """job_0 waits for others in these statuses; something comes of it as well."""
+        ups = {f"up_{n}": status for n, status in enumerate(self.waits[0])}
+        nodes = [
+            {"id": name, "status": status}
+            for name, status in {**ups, job: "pending", "more": "published"}.items()
+        ]
+        edges = [{"from": up, "to": job, "type": "blocks"} for up in ups]
+        edges += [
+            {"from": job, "to": "more", "type": "blocks"},
+            {"from": "more", "to": job, "type": "parent"},
+        ]
+        return {"nodes": nodes, "edges": edges, "truncated": False}
 
 
 def doctor(bus, *args):
@@ -65,6 +90,7 @@ def test_a_healthy_bus_is_all_ok():
         "ready jobs",
         "dead letters",
         "late leases",
+        "waiting jobs",
         "ledger",
     ]
     assert not [one for one in stub.asked if one.method == "POST"]
@@ -75,7 +101,7 @@ def test_a_person_gets_one_line_for_each():
     with serving(Stub(Sick(dead=3))) as stub:
         ended = cli("doctor", url=stub.url)
     assert ended.code == 1
-    assert len(ended.out.splitlines()) == 8
+    assert len(ended.out.splitlines()) == 9
     assert "WRONG  dead letters  3" in ended.out
 
 
@@ -125,6 +151,34 @@ def test_late_leases_are_found_and_repaired():
 
 def test_a_lease_that_has_just_ended_is_not_late():
     assert doctor(Sick(lease_ago=10))[1]["late leases"]["state"] == "ok"
+
+
+LATER = {"not_before": "2999-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("ups", "more", "vain"),
+    [
+        (["completed", "completed"], {}, True),
+        (["completed", "in_progress"], {}, False),
+        (["completed"], LATER, False),
+        ([], {"not_before": "2020-01-01T00:00:00Z"}, True),
+        (["failed", "in_progress"], {}, True),
+        (["cancelled"], LATER, True),
+        (["failed", "published"], {"on_upstream_failure": "continue"}, False),
+        (["failed", "completed"], {"on_upstream_failure": "continue"}, True),
+        (["completed"], {"status": "published"}, False),
+    ],
+)
+def test_jobs_that_wait_in_vain_are_found_and_repaired(ups, more, vain):
+    ended, checks, _ = doctor(Sick(waits=(ups, more)))
+    assert checks["waiting jobs"]["state"] == ("wrong" if vain else "ok")
+    assert ended.code == int(vain)
+    if vain:
+        assert "job/job_0" in checks["waiting jobs"]["detail"]
+        ended, _, stub = doctor(Sick(waits=(ups, more)), "--repair")
+        assert ended.code == 0
+        assert [one.body["entity"] for one in stub.of("/repair")] == ["job/job_0"]
 
 
 def test_an_incomplete_chain_is_repaired_and_a_broken_one_is_not():

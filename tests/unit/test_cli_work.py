@@ -49,6 +49,7 @@ class Board:
         self.answer = {"policy": more.pop("policy", None)}
         self.jobs = more.pop("jobs", 1)
         self.refuse = more.pop("refuse", {})
+        self.events = []
         self.beat = {"job": "job_1", "fence": 7, "expires_in": 3}
         self.lease = 1.5
         stub.answer = self.respond
@@ -66,6 +67,8 @@ class Board:
                     **{k: v for k, v in self.answer.items() if v},
                 }
             return 200, {"job": None, "claim": None, "poll_after_ms": 10, "skipped": {}}
+        if end == "events":
+            return 200, {"items": self.events, "next_cursor": None}
         if end == "heartbeat":
             return 200, {"claims": [self.beat] if self.beat else [], "notices": []}
         return 200, {"job": self.job, "artifact": {}}
@@ -73,7 +76,9 @@ class Board:
     def writes(self):
         """The writes under the claim, in order."""
         return [
-            (one.path.rpartition("/")[2], one.body) for one in self.stub.asked if "/jobs/job_1/" in one.path
+            (one.path.rpartition("/")[2], one.body)
+            for one in self.stub.asked
+            if "/jobs/job_1/" in one.path and one.method != "GET"
         ]
 
 
@@ -146,6 +151,55 @@ print("bye")
             "outcome": "completed",
         }
     ]
+
+
+ECHO = "import json, sys; job = json.load(sys.stdin); print(json.dumps({n: job[n] for n in sys.argv[1:] or job}))"
+
+
+def test_the_command_gets_what_the_upstream_jobs_came_to(tmp_path):
+    came_to = [{"id": "job_0", "summary": "up", "role": "qa", "status": "completed", "result": {"data": [1]}}]
+    with serving(Stub()) as stub:
+        board = Board(stub)
+        board.answer = {"upstream_results": came_to}
+        assert work(stub.url, tmp_path, ECHO)[0] == 0
+    data = board.writes()[-1][1]["result"]["data"]
+    assert data == {**board.job, "upstream_results": came_to, "reopen_context": None}
+    assert not stub.of("/reopen-context")
+
+
+def test_the_command_of_a_retry_gets_why_it_was_sent_back(tmp_path):
+    context = {"retry": "job_1", "original": "job_0", "reason": "no tests"}
+    with serving(Stub()) as stub:
+        board = Board(stub, job={"reopen_of": "job_0"}, refuse={"reopen-context": (200, context)})
+        assert work(stub.url, tmp_path, ECHO)[0] == 0
+    data = board.writes()[-1][1]["result"]["data"]
+    assert (data["reopen_context"], data["upstream_results"]) == (context, [])
+
+
+REJECTED = {"type": "job.rejected", "data": {"fence": 7, "target": "job_0"}}
+
+
+@pytest.mark.parametrize("noticed", ["by its heartbeat", "at the end"])
+def test_a_command_that_sends_the_reviewed_work_back_has_done_its_job(noticed, tmp_path, capfd):
+    by_beat = noticed == "by its heartbeat"
+    with serving(Stub()) as stub:
+        board = Board(stub, refuse={} if by_beat else {"artifacts": problem(409, "lease_lost")})
+        board.events = [REJECTED]
+        board.beat = {"job": "job_1", "fence": 8, "expires_in": None} if by_beat else board.beat
+        code, reports = work(stub.url, tmp_path, f"import time; time.sleep({LIMIT if by_beat else 0})")
+    assert (code, reports[0]["outcome"]) == (0, "rejected")
+    assert "has sent the reviewed work back" in capfd.readouterr().err
+
+
+def test_another_claims_rejection_is_not_its_own(tmp_path):
+    with serving(Stub()) as stub:
+        board = Board(stub, refuse={"complete": problem(409, "lease_lost")})
+        board.events = [
+            {**REJECTED, "data": {"fence": 8}},
+            {"type": "job.lease_expired", "data": {"fence": 7}},
+        ]
+        code, reports = work(stub.url, tmp_path, "")
+    assert (code, reports[0]["outcome"]) == (4, "lost")
 
 
 def test_an_owners_token_never_reaches_the_command(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from tests.unit.checked import CheckedWorld, checked
+from tests.unit.checked import ALONE, CheckedWorld, checked
 from tests.unit.test_jsonio import ordered
 
 
@@ -26,7 +26,7 @@ def finish(w: CheckedWorld, result: Any, **fields: Any) -> dict[str, Any]:
     shown = w.ok(
         "POST", f"P/jobs/{job}/complete", {"fence": 1, **({} if result is None else {"result": result})}
     )["job"]
-    assert w.get(job) == shown
+    assert w.get(job) == {**shown, **ALONE}
     return dict(shown)
 
 
@@ -71,7 +71,7 @@ def test_the_event_names_summary_and_artifacts(w: CheckedWorld) -> None:
     event = w.ok("GET", f"P/jobs/{shown['id']}/events")["items"][-1]
     (artifact,) = shown["artifacts"]
     assert event["data"] == {
-        "fence": 1, "summary": "s", "artifacts": [{"id": artifact["id"], "type": "log", "uri": "s3://x", "checksum": "c"}],
+        "fence": 1, "summary": "s", "artifacts": [{"id": artifact["id"], "type": "log", "uri": "s3://x", "checksum": "c", "state": "referenced"}],
     }  # fmt: skip
     assert shown["result"]["artifacts"] == [artifact["id"]]
 

@@ -78,7 +78,7 @@ def test_an_owner_keeps_a_token_to_come_back_with(w: CheckedWorld) -> None:
 
 def test_owners_are_told_what_asks_for_them(w: CheckedWorld) -> None:
     spent, _ = w.job_in("failed", max_retries=0)
-    w.job_in("failed")
+    failed, _ = w.job_in("failed")
     late, _ = w.job_in("in_progress", deadline="2026-11-30T21:00:10Z")
     w.pump()
     w.clock.advance(20)
@@ -88,6 +88,7 @@ def test_owners_are_told_what_asks_for_them(w: CheckedWorld) -> None:
         notices = w.ok("GET", "P/me", token=token)["notices"]
         assert {(notice["code"], notice["job"]) for notice in notices} == {
             ("retries_spent", spent),
+            ("failed", failed),
             ("overdue", late),
         }
 

@@ -241,14 +241,14 @@ def test_a_loop_wakes_for_what_happens_and_for_what_is_due(store: EmbeddedStore,
     def handler(event: Any, _: Any) -> None:
         handled.extend(record["body"] for record in event["Records"])
 
-    idle = OnSignal(store.engine.queued, lambda: store.queues.next_due("lease"), clock)
+    idle = OnSignal(store.engine.queued["lease"], lambda: store.queues.next_due("lease"), clock)
     loop = Loop("queue-lease", consume(store, clock, handler), idle)
     loop.start()
     store.queues.send("lease", [({"n": 1}, 0)])
     eventually(lambda: len(handled) == 1)
     store.queues.send("lease", [({"n": 2}, 900)])
     clock.now += 900_000
-    store.engine.queued.ring()
+    store.engine.queued["lease"].ring()
     eventually(lambda: len(handled) == 2)
     loop.stop()
     loop.join(20)

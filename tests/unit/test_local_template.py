@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.app.consumers import CONSUMERS
 from interlock.edges.operations import OPERATIONS
 from interlock.local import template as templates
 from interlock.local.template import TemplateError
@@ -178,7 +179,9 @@ def test_the_project_s_own_template_is_readable_and_complete() -> None:
     assert ("ANY", "$default") in routes
     assert found.stream is not None
     assert found.stream.partial
-    (lease,) = found.queues
-    assert (lease.queue, lease.dead_letters, lease.partial) == ("lease", "lease-dead", True)
-    assert dead_letters()[lease.queue] == lease.dead_letters  # what the embedded store does by itself
-    assert lease.max_receives == MAX_RECEIVES
+    assert {(source.queue, source.dead_letters, source.partial) for source in found.queues} == {
+        (queue, f"{queue}-dead", True) for queue in CONSUMERS
+    }
+    for source in found.queues:  # as the embedded store does by itself
+        assert dead_letters()[source.queue] == source.dead_letters
+        assert source.max_receives == MAX_RECEIVES

@@ -115,12 +115,14 @@ def test_a_role_with_and_without_defaults(w: CheckedWorld) -> None:
         "lease_seconds": 60,
         "on_expire": "fail",
         "capabilities": ["knife", "knife"],
+        "independent": True,
     }
     reply = w.call("POST", "P/roles", full, token="owner")
     assert reply.status == 201
     assert reply.body["role"] == {**full, "capabilities": ["knife"], "created_at": "2026-11-30T21:00:00.000Z"}
     plain = w.ok("POST", "P/roles", {"key": "a-1_b", "label": "A"}, token="owner")["role"]
     assert (plain["lease_seconds"], plain["on_expire"], plain["capabilities"]) == (None, None, [])
+    assert plain["independent"] is False
     listed = w.ok("GET", "P/roles")
     assert [role["key"] for role in listed["items"]] == [
         "a-1_b",

@@ -11,24 +11,30 @@ SAID: dict[str, tuple[set[str], tuple[str, ...]]] = {
     "open to everybody": ({"anyone"}, ("system.health", "system.openapi")),
     "under a claim, proved by the fence": (
         {"holder"},
-        ("claims.complete", "claims.fail", "claims.block", "claims.resume", "claims.release"),
+        ("claims.complete", "claims.fail", "claims.reject", "claims.block", "claims.resume", "claims.release"),
     ),
     "the last assignee needs no fence": ({"last_holder"}, ("claims.restart",)),
     "the holder, or an owner without a fence": ({"holder", "owner"}, ("claims.unblock",)),
-    "source while nobody holds it, assignee, owner": ({"source", "holder", "owner"}, ("jobs.cancel", "jobs.attach")),
-    "edits by source or owner": ({"source", "owner"}, ("jobs.edit",)),
-    "any agent, owner": ({"agent", "owner"}, ("jobs.create", "jobs.record")),
+    "source while nobody holds it, assignee, owner": (
+        {"source", "holder", "owner"},
+        ("jobs.cancel", "jobs.attach", "jobs.verify"),
+    ),
+    "edits and links by source or owner": ({"source", "owner"}, ("jobs.edit", "jobs.link")),
+    "any agent, owner": ({"agent", "owner"}, ("jobs.create", "jobs.record", "plans.create")),
     "an agent takes jobs": ({"agent"}, ("claims.claim",)),
     "an agent without a live role is told that there is nothing": ({"enrolled"}, ("claims.next", "claims.heartbeat")),
     "who sees the job, the roles, the project": (
         {"agent", "owner", "viewer"},
-        ("jobs.get", "jobs.timeline", "jobs.explain", "jobs.artifact", "roles.list", "projects.get", "system.stats"),
+        ("jobs.get", "jobs.timeline", "jobs.explain", "jobs.artifact", "jobs.graph", "jobs.reopen_context", "roles.list", "projects.get", "system.stats"),
     ),
     "lists that are empty for those who see nothing": (
         {"enrolled", "owner", "viewer"},
         ("jobs.list", "ledger.feed", "system.me"),
     ),
-    "people are the owners' business": ({"owner", "viewer"}, ("agents.list", "owners.list")),
+    "people, and what needs one, are the owners' business": (
+        {"owner", "viewer"},
+        ("agents.list", "owners.list", "system.attention"),
+    ),
     "an agent reads itself": ({"owner", "viewer", "self"}, ("agents.get",)),
     "owner operations": (
         {"owner"},

@@ -146,12 +146,12 @@ def test_repair_of_what_is_no_entity(w: CheckedWorld, entity: str) -> None:
 
 def test_dead_letters_are_counted(w: CheckedWorld) -> None:
     assert w.ok("GET", "/v1/dead-letters", token="owner") == {
-        "queues": {"lease-dead": 0, "dispatch-dead": 0},
+        "queues": {"lease-dead": 0, "barrier-dead": 0, "routing-dead": 0, "dispatch-dead": 0},
         "total": 0,
     }
     w.bus.store.queues.send("lease-dead", [({"kind": "lease"}, 0)] * 2)
     assert w.ok("GET", "/v1/dead-letters", token="owner") == {
-        "queues": {"lease-dead": 2, "dispatch-dead": 0},
+        "queues": {"lease-dead": 2, "barrier-dead": 0, "routing-dead": 0, "dispatch-dead": 0},
         "total": 2,
     }
 
@@ -168,6 +168,45 @@ def test_a_redriven_timer_does_its_work(w: CheckedWorld) -> None:
     }  # fmt: skip
     assert w.get(job)["status"] == "published"
     assert w.ok("GET", "/v1/dead-letters", token="owner")["total"] == 0
+
+
+@pytest.mark.parametrize("kind", ["spread", "gather"])
+def test_a_redriven_link_does_its_work(w: CheckedWorld, kind: str) -> None:
+    up = w.job()
+    down = w.job(blocked_by=[up])
+    w.ok("POST", f"P/jobs/{up}/complete", {"fence": w.claim(up)})
+    body = {"kind": kind, "project": "default", "job": {"spread": up, "gather": down}[kind]}
+    w.bus.store.queues.send("barrier-dead", [(body, 0)])
+    assert w.get(down)["status"] == "pending"
+    done = w.ok("POST", "/v1/dead-letters/redrive", {"queue": "barrier-dead"}, token="owner")
+    assert (done["redriven"], done["failed"]) == (1, 0)
+    assert w.get(down)["status"] == "published"
+
+
+def test_a_redriven_rule_does_its_work_once(w: CheckedWorld) -> None:
+    job = w.job(routing=[{"role": "qa", "summary": "Check it"}])
+    w.ok("POST", f"P/jobs/{job}/complete", {"fence": w.claim(job)})
+    w.dispatch()
+    (message,) = w.bus.store.queues.receive("routing")
+    w.bus.store.queues.send("routing-dead", [(message.body, 0)] * 2)
+    done = w.ok("POST", "/v1/dead-letters/redrive", {"queue": "routing-dead"}, token="owner")
+    assert (done["redriven"], done["failed"]) == (2, 0)
+    assert len(w.ok("GET", "P/jobs", query={"parent": job})["items"]) == 1
+
+
+def test_repair_lets_a_job_look_again_at_what_it_waits_for(w: CheckedWorld) -> None:
+    up = w.job()
+    down = w.job(blocked_by=[up])
+    w.pump()
+    w.ok("POST", f"P/jobs/{up}/complete", {"fence": w.claim(up)})
+    w.dispatch()
+    for message in w.bus.store.queues.receive("barrier"):
+        w.bus.store.queues.delete("barrier", [message.receipt])  # it is lost
+    w.pump()
+    assert w.get(down)["status"] == "pending"
+    w.ok("POST", "P/repair", {"entity": f"job/{down}"}, token="owner")
+    w.pump()
+    assert w.get(down)["status"] == "published"
 
 
 def test_a_redriven_record_loses_no_event(w: CheckedWorld) -> None:
@@ -199,7 +238,7 @@ def test_a_redriven_record_loses_no_event(w: CheckedWorld) -> None:
     ],
 )
 def test_what_cannot_be_handled_stays(w: CheckedWorld, body: dict[str, object]) -> None:
-    for queue in ("lease-dead", "dispatch-dead"):
+    for queue in ("lease-dead", "barrier-dead", "routing-dead", "dispatch-dead"):
         w.bus.store.queues.send(queue, [(body, 0)])
         answer = w.ok("POST", "/v1/dead-letters/redrive", {"queue": queue}, token="owner")
         assert (answer["redriven"] + answer["failed"]) == 1

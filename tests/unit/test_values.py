@@ -1,4 +1,4 @@
-"""Ids, times, limits, tokens and the timers that a head implies."""
+"""Ids, times, limits, tokens and the messages that a head implies."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.unit.test_lifecycle import HELD, NOW, job_in
+from tests.unit.test_lifecycle import CASCADED, HELD, NOW, job_in
 
 from interlock.domain import identity, ids, limits, outbox
 from interlock.domain.identity import Agent, Credential, Owner, Token
 from interlock.domain.lifecycle import ENDED, LEASED, STATUSES
+from interlock.domain.plan import Plan
 from interlock.domain.times import parse_rfc3339, rfc3339
 
 ID = re.compile(r"job_[0-9a-hjkmnp-tv-z]{26}")
@@ -107,6 +108,12 @@ def test_the_specifications_limits() -> None:
     assert (limits.LEASE_SECONDS, limits.DEFAULT_LEASE_SECONDS) == ((30, 86_400), 1_800)
     assert (limits.PAGE, limits.DEFAULT_PAGE) == ((1, 100), 50)
     assert (limits.FEED_PAGE, limits.DEFAULT_FEED_PAGE) == ((1, 1_000), 100)
+    assert (limits.UPSTREAMS, limits.PLAN_JOBS, limits.RULES, limits.REJECTION_CHARACTERS) == (
+        1_000,
+        200,
+        10,
+        2_000,
+    )
     assert (limits.CLAIMS_PAGE, limits.OPERATIONS_REMEMBERED, limits.TIMER_HOP_SECONDS) == (100, 8, 900)
     assert limits.SKEW == 2_000
     assert limits.BEATS_PER_LEASE == 3
@@ -175,10 +182,17 @@ def test_all_live_tokens_and_the_latest_ended_ones_are_remembered(states: list[s
 # ---- timers
 
 
+def timers(head: object, *events: str) -> list[outbox.Message]:
+    """The messages for the queue of timers; ``events`` by their types, none of which changes the status."""
+    happened = [{"type": event, "from": None, "to": None, "seq": 1} for event in events]
+    found = outbox.messages(head, happened or None)
+    return [message for message in found if message.queue == "lease"]
+
+
 @pytest.mark.parametrize("status", STATUSES)
 def test_a_job_implies_its_timers(status: str) -> None:
     job = job_in(status, deadline=NOW + 9_000, not_before=NOW + 5_000, deadline_hop=3)
-    kinds = {timer.body["kind"] for timer in outbox.timers(job)}
+    kinds = {timer.body["kind"] for timer in timers(job)}
     expected = set()
     if status in LEASED:
         expected.add("lease")
@@ -191,7 +205,7 @@ def test_a_job_implies_its_timers(status: str) -> None:
 
 def test_timers_name_the_head_and_their_hop_and_carry_no_facts() -> None:
     job = job_in("in_progress", deadline=NOW + 9_000, deadline_hop=3, lease_until=NOW + 60_000, lease_hop=2)
-    lease, deadline = outbox.timers(job)
+    lease, deadline = timers(job)
     assert lease.body == {"kind": "lease", "project": "default", "job": "job_x", "fence": 3, "hop": 2}
     assert lease.due == NOW + 60_000 + limits.TIMER_SLACK
     assert deadline.body == {
@@ -207,34 +221,101 @@ def test_timers_name_the_head_and_their_hop_and_carry_no_facts() -> None:
     ("event", "armed"),
     [
         ("job.claimed", {"lease"}), ("job.restarted", {"lease", "deadline"}), ("job.retried", {"deadline"}), ("job.resumed", {"lease"}), ("job.unblocked", {"lease"}),
-        ("job.created", {"deadline"}), ("job.updated", {"deadline"}), ("job.artifact_added", set()), ("custom.x", set()),
+        ("job.revived", {"deadline"}), ("job.created", {"deadline"}), ("job.updated", {"deadline"}), ("job.artifact_added", set()), ("custom.x", set()),
     ],
 )  # fmt: skip
 def test_an_event_arms_only_its_own_timers(event: str, armed: set[str]) -> None:
     job = job_in("in_progress", deadline=NOW + 9_000)
-    assert {timer.body["kind"] for timer in outbox.timers(job, [event])} == armed
+    assert {timer.body["kind"] for timer in timers(job, event)} == armed
 
 
 def test_an_overdue_or_undated_job_has_no_deadline_timer() -> None:
-    assert outbox.timers(job_in("published")) == []
-    assert outbox.timers(job_in("published", deadline=NOW, overdue=NOW)) == []
+    assert timers(job_in("published")) == []
+    assert timers(job_in("published", deadline=NOW, overdue=NOW)) == []
 
 
 def test_a_retired_agent_implies_that_its_hands_are_emptied() -> None:
     agent = Agent(id="agt_a", project="default", label="a", created_at=1)
-    assert outbox.timers(agent) == []
-    (timer,) = outbox.timers(replace(agent, retired_at=NOW), ["agent.retired"])
+    assert outbox.messages(agent) == []
+    (timer,) = timers(replace(agent, retired_at=NOW), "agent.retired")
     assert timer.body == {"kind": "retire", "project": "default", "agent": "agt_a"}
-    assert outbox.timers(replace(agent, retired_at=NOW), ["agent.updated"]) == []
-    assert outbox.timers(Owner(id="own_a", scope="default", label="o", created_at=1)) == []
+    assert timers(replace(agent, retired_at=NOW), "agent.updated") == []
+    assert outbox.messages(Owner(id="own_a", scope="default", label="o", created_at=1)) == []
 
 
 @given(st.integers(-10_000_000, 10_000_000))
 def test_a_timer_is_never_early_within_its_hop_and_never_delayed_beyond_it(ahead: int) -> None:
-    delay = outbox.Timer({}, NOW + ahead).delay(NOW)
+    delay = outbox.Message("lease", {}, NOW + ahead).delay(NOW)
     assert 0 <= delay <= limits.TIMER_HOP_SECONDS
     if 0 < ahead <= limits.TIMER_HOP_SECONDS * 1_000:
         assert ahead <= delay * 1_000 < ahead + 1_000
+
+
+@pytest.mark.parametrize("event", ["job.created", "job.revived", "job.linked", "job.rejected"])
+def test_whatever_makes_a_job_wait_arms_its_start(event: str) -> None:
+    (start,) = timers(job_in("pending", not_before=NOW + 5_000, start_hop=2), event)
+    assert start.body == {"kind": "start", "project": "default", "job": "job_x", "at": NOW + 5_000, "hop": 2}
+    assert timers(job_in("pending", not_before=NOW + 5_000), "job.updated") == []
+
+
+# ---- messages to those who wait, and for those who end
+
+
+def moved(begin: str | None, end: str | None, event: str = "job.x", seq: int = 7) -> dict[str, object]:
+    return {"type": event, "from": begin, "to": end, "seq": seq}
+
+
+STEPS = [(a, b) for a in STATUSES for b in STATUSES if b not in ("completed", "cancelled") or a != b]
+
+
+@pytest.mark.parametrize(("begin", "end"), STEPS)
+def test_those_who_wait_look_again_when_a_job_ends_or_comes_back(begin: str, end: str) -> None:
+    found = [m for m in outbox.messages(job_in(end), [moved(begin, end)]) if m.queue == "barrier"]
+    told = begin != end and not {begin, end}.isdisjoint(ENDED)
+    assert [message.body for message in found] == (
+        [{"kind": "spread", "project": "default", "job": "job_x"}] if told else []
+    )
+    assert all(message.if_waited_for for message in found)
+
+
+@pytest.mark.parametrize(
+    ("stage", "event", "looks"),
+    [
+        ("pending", moved(None, "pending"), True), ("pending", moved("published", "pending"), True),
+        ("pending", moved("failed", "pending"), True), (CASCADED, moved("pending", "failed"), True),
+        ("pending", moved(None, None), False), ("published", moved("pending", "published"), False),
+        ("failed", moved("in_progress", "failed"), False), ("cancelled", moved("pending", "cancelled"), False),
+    ],
+)  # fmt: skip
+def test_a_job_that_begins_to_wait_looks_at_what_it_waits_for(
+    stage: str, event: dict[str, object], looks: bool
+) -> None:
+    found = outbox.messages(job_in(stage, upstreams=1), [event])
+    assert ("gather" in [message.body["kind"] for message in found]) is looks
+    alone = outbox.messages(job_in(stage, upstreams=0), [event])
+    assert "gather" not in [message.body["kind"] for message in alone]
+
+
+@pytest.mark.parametrize("end", ENDED)
+def test_a_job_with_rules_that_ends_is_routed_by_the_event_that_ended_it(end: str) -> None:
+    events = [moved("in_progress", "in_progress", seq=6), moved("in_progress", end, seq=7)]
+    routed = [m.body for m in outbox.messages(job_in(end, routing=2), events) if m.queue == "routing"]
+    assert routed == [{"kind": "route", "project": "default", "job": "job_x", "seq": 7}]
+    assert not [m for m in outbox.messages(job_in(end), events) if m.queue == "routing"]
+    late = [moved(end, end, seq=8)]
+    assert not [m for m in outbox.messages(job_in(end, routing=2), late) if m.queue == "routing"]
+
+
+def test_a_plan_calls_for_its_jobs_until_it_is_made() -> None:
+    plan = Plan(
+        id="plan_x", project="default", created_at=NOW, jobs={"a": "job_a"}, parts=1, source="agent:a", source_label="a"
+    )  # fmt: skip
+    (message,) = outbox.messages(plan)
+    assert (message.queue, message.body) == (
+        "barrier",
+        {"kind": "plan", "project": "default", "plan": "plan_x"},
+    )
+    assert outbox.messages(replace(plan, made=True)) == []
 
 
 def test_held_statuses_here_and_there() -> None:

@@ -28,6 +28,8 @@ from interlock.store import conditions, items, keys
 from interlock.store.ports import ConditionLost, Key, Put
 
 LOCAL_ROLES = ("developer", "qa", "reviewer", "ops")
+INDEPENDENT = frozenset({"reviewer"})
+"""Nobody reviews work that they have done themselves."""
 _FIRST = Key(keys.partition(INSTALLATION, "installation", INSTALLATION), "FIRST")
 
 
@@ -81,7 +83,9 @@ def ensure_local(bus: Bus, owner_token: str, agent_token: str, *, roles: Sequenc
     assert owner_credential is not None
     assert agent_credential is not None
     project_id = agent_credential.scope
-    made: Mapping[str, Role] = {key: Role(key, key.capitalize(), now) for key in roles}
+    made: Mapping[str, Role] = {
+        key: Role(key, key.capitalize(), now, independent=key in INDEPENDENT) for key in roles
+    }
     project = Project(
         id=project_id, title="Default project", created_at=now, settings=dict(DEFAULT_SETTINGS), roles=made
     )

@@ -46,6 +46,8 @@ class Call:
     body_hash: bytes = b""
     if_match: int | None = None
     trace: str | None = None
+    base: str = ""
+    """The bus's address as the caller wrote it: scheme and host."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from interlock.app import (
-    artifacts,
-    documents,
-    external,
-    load,
-    notices,
-    repeats,
-    timers,
-    views,
-    write,
-)
-from interlock.app.call import Answer, Call, the_job, the_project
+from interlock.app import artifacts, documents, external, load, notices, repeats, shown, timers, views, write
+from interlock.app.call import Answer, Bus, Call, the_job, the_project
 from interlock.app.references import the_named_agent
 from interlock.app.settle import settle
 from interlock.domain import claim as rules
 from interlock.domain import limits, moves
-from interlock.domain.identity import Actor
+from interlock.domain.identity import Actor, Project
 from interlock.domain.job import Change, Job
 from interlock.domain.lifecycle import LEASED, PUBLISHED
 from interlock.errors import FieldError, InterlockError
 from interlock.store import conditions, items, keys
-from interlock.store.ports import Put, TransactionPart
+from interlock.store.ports import Put, Query, TransactionPart
+
+NAMED = 5
+"""Upstream jobs that an explanation names."""
 
 
 def take(call: Call, job: Job, *, parts: Sequence[TransactionPart] = ()) -> Job:
@@ -55,12 +49,32 @@ def take(call: Call, job: Job, *, parts: Sequence[TransactionPart] = ()) -> Job:
 def claim_answer(call: Call, job: Job, *, replayed: bool = False) -> Answer:
     """`{job, claim, notices}`; `claim` is null when a repeat finds that the claim has ended."""
     mine = job.held_by(call.actor.id) and (not replayed or _same_claim(call, job))
-    value = {
-        "job": load.whole(call.bus, job),
+    whole = shown.whole(call.bus, job)
+    value: dict[str, Any] = {
+        "job": whole,
         "claim": views.claim(job, call.now) if mine else None,
         "notices": notices.of_agent(call.actor, the_project(call), [job] if mine else []),
     }
+    if job.upstreams or job.links:
+        value["upstream_results"] = _upstream_results(call.bus, job, whole["blocked_by"])
     return Answer(value, replayed=replayed, version=job.version)
+
+
+def _upstream_results(bus: Bus, job: Job, ids: Sequence[str]) -> list[dict[str, Any]]:
+    """What the jobs that this one waited for came to; beyond a bound they are named, and their results left out."""
+    heads = load.job_heads(bus, job.project, ids)
+    found, room = [], limits.UPSTREAM_RESULTS_BYTES
+    for number, up in enumerate(heads[name] for name in ids if name in heads):
+        entry: dict[str, Any] = {"id": up.id, "summary": up.summary, "role": up.role, "status": up.status}
+        result = load.result(bus, up) if number < limits.UPSTREAM_RESULTS and room > 0 else None
+        there = up.result is not None or up.result_ref is not None
+        room -= items.size(result) if result is not None else 0
+        if there and (result is None or room < 0):
+            entry |= {"result": None, "omitted": True}
+        else:
+            entry["result"] = result
+        found.append(entry)
+    return found
 
 
 def _same_claim(call: Call, job: Job) -> bool:
@@ -79,7 +93,7 @@ def claim(call: Call) -> Answer:
             mine and job.session == call.body["session"] and not job.lapsed(call.now)
         ):
             return job, True
-        refused = rules.reasons(job, call.actor, project, call.now)
+        refused = _reasons(bus, job, call.actor, project, call.now)
         if refused:
             if job.lapsed(call.now) and refused[0].code == "ended":
                 timers.expire(bus, job, call.now)
@@ -112,10 +126,28 @@ def explain(call: Call) -> Answer:
             actor = Actor(
                 "agent", agent.id, agent.label, project.id, roles=live, capabilities=agent.capabilities
             )
-    found = rules.reasons(job, actor, project, call.now)
+    found = _reasons(call.bus, job, actor, project, call.now)
     return Answer(
         {"claimable": not found, "as": shown, "reasons": [views.reason(reason) for reason in found]}
     )
+
+
+def _reasons(bus: Bus, job: Job, actor: Actor, project: Project, now: int) -> list[rules.Reason]:
+    """Every reason why the actor may not claim the job; of a job that waits, for which jobs."""
+    found = rules.reasons(job, actor, project, now)
+    waits = next((reason for reason in found if reason.code == "waiting_upstream"), None)
+    if waits is None:
+        return found
+    pk = keys.partition(job.project, "job", job.id)
+    page = bus.store.table.query(Query(pk, prefix=keys.OPEN_HOLD, limit=NAMED))
+    names = [row["sk"].removeprefix(keys.OPEN_HOLD) for row in page.items]
+    if not names and any(reason.code == "not_yet" for reason in found):
+        return [
+            reason for reason in found if reason is not waits
+        ]  # the head does not know that all are satisfied
+    more = " and others" if page.more else ""
+    told = replace(waits, detail=f"it waits for {', '.join(names)}{more}") if names else waits
+    return [told if reason is waits else reason for reason in found]
 
 
 def _fence(call: Call) -> int:
@@ -140,7 +172,7 @@ def complete(call: Call) -> Answer:
         parts.clear()
         moves.require(job, "complete")
         given = result.get("artifacts") or []
-        _require_evidence(call, job, {artifact["type"] for artifact in given})
+        artifacts.require_evidence(call.bus, job, {artifact["type"] for artifact in given})
         attributes: dict[str, Any] = {}
         data: dict[str, Any] = {}
         shown: list[dict[str, Any]] = []
@@ -169,21 +201,7 @@ def complete(call: Call) -> Answer:
         implied=implied,
         parts=lambda _: parts,  # what the decision, which comes first, has put together
     )
-    return load.answer(call, job, replayed=repeat)
-
-
-def _require_evidence(call: Call, job: Job, given: set[str]) -> None:
-    if not job.requires:
-        return
-    missing = [name for name in job.requires if name not in given]
-    if missing:
-        there = artifacts.types(call.bus, job)
-        missing = [name for name in missing if name not in there]
-    if missing:
-        errors = [
-            FieldError("result/artifacts", f"an artifact of type {name!r} is missing") for name in missing
-        ]
-        raise InterlockError("evidence_missing", f"missing: {', '.join(missing)}", errors=errors)
+    return shown.answer(call, job, replayed=repeat)
 
 
 def _stored_result(call: Call, job: Job, kept: Mapping[str, Any]) -> dict[str, Any]:
@@ -207,14 +225,14 @@ def fail(call: Call) -> Answer:
     job, repeat = _holder_move(
         call, lambda job: moves.fail(job, call.now, body["reason"], body["data"]), implied=implied
     )
-    return load.answer(call, job, replayed=repeat)
+    return shown.answer(call, job, replayed=repeat)
 
 
 def block(call: Call) -> Answer:
     """Say what is in the way; the lease pauses and the holder keeps its place."""
     body = call.body
     job, repeat = _holder_move(call, lambda job: moves.block(job, call.now, body["reason"], body["data"]))
-    return load.answer(call, job, replayed=repeat)
+    return shown.answer(call, job, replayed=repeat)
 
 
 def unblock(call: Call) -> Answer:
@@ -223,7 +241,7 @@ def unblock(call: Call) -> Answer:
     job, repeat = settle(
         call, the_job(call), lambda job: moves.unblock(job, call.now, call.body["reason"]), check=check
     )
-    return load.answer(call, job, replayed=repeat)
+    return shown.answer(call, job, replayed=repeat)
 
 
 def resume(call: Call) -> Answer:
@@ -235,13 +253,15 @@ def resume(call: Call) -> Answer:
 def release(call: Call) -> Answer:
     """Give the job back to the board; no attempt is counted."""
     job, repeat = _holder_move(call, lambda job: moves.release(job, call.now, call.body["reason"]))
-    return load.answer(call, job, replayed=repeat)
+    return shown.answer(call, job, replayed=repeat)
 
 
 def restart(call: Call) -> Answer:
     """Start a failed job again, as the agent that held it last."""
 
     def check(job: Job) -> None:
+        if job.cascade:
+            moves.require(job, "restart")  # nobody held it; its root says why
         if job.assignee != call.actor.id:
             raise InterlockError(
                 "not_holder", "only the agent that held the job when it failed may restart it"
@@ -258,7 +278,7 @@ def restart(call: Call) -> Answer:
 
 def _restarted(call: Call, job: Job, repeat: bool) -> Answer:
     mine = job.held_by(call.actor.id) and job.status in LEASED
-    value = {"job": load.whole(call.bus, job), "claim": views.claim(job, call.now) if mine else None}
+    value = {"job": shown.whole(call.bus, job), "claim": views.claim(job, call.now) if mine else None}
     return Answer(value, replayed=repeat, version=job.version)
 
 

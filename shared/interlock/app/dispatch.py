@@ -1,6 +1,6 @@
 """The dispatcher: the table's change feed is the only outbox.
 
-It copies the events of changed heads to ledger rows and sends the timers that they arm. It never writes heads.
+It copies the events of changed heads to ledger rows and sends the messages that they call for. It never writes heads.
 A record that it cannot read is parked with its events, so that redrive loses nothing.
 """
 
@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.app import timers
+from interlock.app import messages
 from interlock.app.call import Bus
 from interlock.domain import outbox
-from interlock.domain.outbox import Timer
+from interlock.domain.outbox import Message
 from interlock.store import conditions, items, keys
 from interlock.store.ports import Item, Key, Put
 
@@ -26,15 +26,15 @@ class Effects:
     """What one changed head asks for."""
 
     rows: tuple[Put, ...]
-    timers: tuple[Timer, ...]
+    messages: tuple[Message, ...]
 
 
-def effects(new: Item, written_at: int, *, all_timers: bool = False) -> Effects:
-    """Ledger rows of a head's latest events, and the timers that they arm (or all that the head implies)."""
+def effects(new: Item, written_at: int, *, everything: bool = False) -> Effects:
+    """Ledger rows of a head's latest events, and the messages they call for (or all that the head implies)."""
     events = items.unpack(new["events"])
     rows = tuple(_row(new["pk"], event, written_at) for event in events)
-    armed = outbox.timers(items.read(new), None if all_timers else [event["type"] for event in events])
-    return Effects(rows, tuple(armed))
+    wanted = outbox.messages(items.read(new), None if everything else events)
+    return Effects(rows, tuple(wanted))
 
 
 def _row(pk: str, event: Mapping[str, Any], written_at: int) -> Put:
@@ -43,11 +43,11 @@ def _row(pk: str, event: Mapping[str, Any], written_at: int) -> Put:
 
 
 def carry_out(bus: Bus, wanted: Sequence[Effects]) -> None:
-    """Write the rows (each only where it is absent) and send the timers. Safe to repeat."""
+    """Write the rows (each only where it is absent) and send the messages. Safe to repeat."""
     rows = [row for effect in wanted for row in effect.rows]
     if rows:
         bus.store.table.write_each(rows)
-    timers.send(bus, [timer for effect in wanted for timer in effect.timers])
+    messages.send(bus, [message for effect in wanted for message in effect.messages])
 
 
 def park(bus: Bus, new: Mapping[str, Any], why: str) -> None:
@@ -77,5 +77,5 @@ def repair(bus: Bus, pk: str) -> bool:
     head = bus.store.table.get(Key(pk, keys.HEAD))
     if head is None:
         return False
-    carry_out(bus, [effects(head, bus.clock(), all_timers=True)])
+    carry_out(bus, [effects(head, bus.clock(), everything=True)])
     return True

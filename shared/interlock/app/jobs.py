@@ -2,103 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from interlock.app import documents, external, load, write
+from interlock.app import documents, external, load, making, neighbours, shown, write
 from interlock.app.artifacts import initial
 from interlock.app.call import Answer, Call, the_job, the_project
-from interlock.app.references import require_role
+from interlock.app.references import require_jobs, require_role, require_roles
 from interlock.app.settle import settle
-from interlock.domain import ids, moves
+from interlock.domain import ids, limits, moves
 from interlock.domain.job import Change, Job
 from interlock.domain.ledger import Fact
-from interlock.domain.lifecycle import FAILED, HELD, OPEN, PENDING, PUBLISHED
+from interlock.domain.lifecycle import FAILED, HELD, OPEN, PUBLISHED
 from interlock.domain.times import rfc3339
-from interlock.errors import FieldError, InterlockError, StoreError
-from interlock.store import conditions, keys
+from interlock.errors import InterlockError, StoreError
+from interlock.store import keys
 from interlock.store.ports import ConditionLost, Item, Key, Put
 
 
 def create(call: Call) -> Answer:
     """Publish a job. A repeat with the same Idempotency-Key answers the job as it is now."""
     bus, body, project = call.bus, call.body, the_project(call)
-    if call.key:
-        job_id = ids.derived("job", project.id, call.key.hex())
-    else:
-        job_id = ids.ulid("job", call.now, bus.entropy(10))
-    require_role(project, body["role"])
-    if body["parent"] and not _parent(call, body["parent"]):
-        raise InterlockError(
-            "unknown_job", f"there is no job {body['parent']}", errors=[FieldError("parent", "unknown job")]
-        )
-    pk = keys.partition(project.id, "job", job_id)
+    job_id = _job_id(call)
     if call.key and (known := load.job_head(bus, project.id, job_id)):
-        _require_same_request(call, bus.store.table.get(Key(pk, keys.BODY)))
-        return load.answer(call, known, replayed=True)
-    job = _new(call, job_id)
-    parts = external.parts(bus, job)
-    document = _stage_body(call, pk, job_id)
-    staged = external.listing(job)
-    if job.parent:
-        kin = Key(pk, "KIN")
-        row = {
-            "pk": pk,
-            "sk": kin.sk,
-            "g2pk": keys.children_partition(project.id, job.parent),
-            "g2sk": keys.time_sort(job.created_at, job.id),
-        }
-        staged.append(Put(kin, row))
-    if staged:
-        bus.store.table.write_each(staged)
-    data: dict[str, Any] = {"role": job.role, "priority": job.priority, "summary": job.summary}
-    if job.parent:
-        data["parent"] = job.parent
-    if job.status == PENDING:
-        data["not_before"] = rfc3339(job.not_before or 0)
+        _require_same_request(
+            call, bus.store.table.get(Key(keys.partition(project.id, "job", job_id), keys.BODY))
+        )
+        return shown.answer(call, known, replayed=True)
+    require_roles(project, body)
+    named = {name: f"blocked_by/{n}" for n, name in enumerate(body["blocked_by"])}
+    if body["parent"]:
+        named.setdefault(body["parent"], "parent")
+    there = require_jobs(call, named)
+    draft = _draft(call, job_id, [there[name] for name in body["blocked_by"]])
+    parts = external.parts(bus, draft.head)
+    document = _staged(call, draft)
     for _ in range(write.TRIES):
         try:
-            made = write.create(bus, job, call.actor, [Fact("job.created", None, job.status, data)], parts)
-        except write.Lost:
+            holds = making.hold_before(bus, draft)
+            made = write.create(bus, draft.head, call.actor, draft.facts, [*parts, *holds])
+        except (write.Lost, ConditionLost):
             twin = load.job_head(bus, project.id, job_id)
             if twin is not None:
-                return load.answer(call, twin, replayed=True)
-            parts = external.parts(bus, job)  # whose the external id is has changed
+                return shown.answer(call, twin, replayed=True)
+            parts = external.parts(bus, draft.head)  # whose the external id is has changed
         else:
-            return load.answer(call, made, created=True, work=document)
+            made = making.look_again(bus, made, draft.waits_for)
+            return shown.answer(call, made, created=True, work=document)
     raise StoreError("throttled", "many callers change this external id at once")
 
 
-def _parent(call: Call, parent: str) -> Job | None:
-    found = load.job_head(call.bus, the_project(call).id, parent)
-    return found if found and load.visible(found, call.actor, the_project(call)) else None
+def _job_id(call: Call) -> str:
+    if call.key:
+        return ids.derived("job", the_project(call).id, call.key.hex())
+    return ids.ulid("job", call.now, call.bus.entropy(10))
 
 
-def _stage_body(call: Call, pk: str, job_id: str) -> dict[str, Any]:
+def _draft(call: Call, job_id: str, waits_for: Sequence[Job]) -> making.Draft:
+    body, project = call.body, the_project(call)
+    head = making.head(
+        project.id,
+        making.resolved(project, body),
+        id=job_id,
+        source=(call.actor.reference, call.actor.label),
+        now=call.now,
+        waits_for=waits_for,
+        trace=call.trace,
+    )
+    if head.independent and head.status == PUBLISHED:
+        head = replace(head, excluded=tuple(neighbours.workers(call.bus, project.id, waits_for)))
+    document = making.document(body, initial(call.actor, call.now, job_id, body["artifacts"]))
+    return making.Draft(
+        head,
+        document,
+        call.body_hash[:16],
+        waits_for,
+        (making.created(head, waits_for),),
+        {head.parent: "parent"} if head.parent else {},
+    )
+
+
+def _staged(call: Call, draft: making.Draft) -> dict[str, Any]:
     """Store what the head will name, once, and answer it as stored: a crashed first try may have stored it.
 
     Raises ``idempotency_mismatch`` when the key had another body.
     """
-    body = call.body
-    document = {
-        "constraints": body["constraints"],
-        "context": body["context"],
-        "artifacts": initial(call, job_id, body["artifacts"]),
-    }
-    key = Key(pk, keys.BODY)
-    item = {
-        **documents.item(call.bus, key, document),
-        "request": call.body_hash[:16],
-        "g2pk": keys.jobs_partition(the_project(call).id),
-        "g2sk": keys.time_sort(call.now, job_id),
-    }
-    try:
-        call.bus.store.table.write(Put(key, item, conditions.absent()))
-    except ConditionLost as lost:
-        found = lost.item or call.bus.store.table.get(key)
+    bus = call.bus
+    puts = making.staged(bus, draft)
+    if not bus.store.table.write_each(puts)[0]:
+        found = bus.store.table.get(puts[0].key)
         _require_same_request(call, found)
-        return dict(documents.read(call.bus, found or item))
-    return document
+        return dict(documents.read(bus, found or {}))
+    return dict(draft.document)
 
 
 def _require_same_request(call: Call, body: Item | None) -> None:
@@ -106,42 +102,13 @@ def _require_same_request(call: Call, body: Item | None) -> None:
         raise InterlockError("idempotency_mismatch")
 
 
-def _new(call: Call, job_id: str) -> Job:
-    """The head as its creation wants it: the request's fields, then the role's and the project's defaults."""
-    body, project, now = call.body, the_project(call), call.now
-    role = project.roles[body["role"]]
-    waits = body["not_before"] is not None and body["not_before"] > now
-    return Job(
-        id=job_id,
-        project=project.id,
-        status=PENDING if waits else PUBLISHED,
-        role=role.key,
-        summary=body["summary"],
-        priority=body["priority"],
-        source=call.actor.reference,
-        source_label=call.actor.label,
-        created_at=now,
-        updated_at=now,
-        published_at=None if waits else now,
-        max_retries=body["max_retries"],
-        lease_seconds=body["lease_seconds"] or role.lease_seconds or project.settings["lease_seconds"],
-        on_expire=body["on_expire"] or role.on_expire or "publish",
-        external_id=body["external_id"],
-        parent=body["parent"],
-        requires=tuple(body["requires"]),
-        capabilities=tuple(body["capabilities"] if "capabilities" in call.sent else role.capabilities),
-        not_before=body["not_before"],
-        deadline=body["deadline"],
-        trace=call.trace,
-        artifacts=len(body["artifacts"]),
-        start_hop=1 if waits else None,
-        deadline_hop=1 if body["deadline"] is not None else None,
-    )
-
-
 def get(call: Call) -> Answer:
-    """Read a whole job."""
-    return load.answer(call, the_job(call))
+    """Read a whole job, and the names of those that wait for it."""
+    job = the_job(call)
+    answer = shown.answer(call, job)
+    below, more = neighbours.downstream(call.bus, job, limits.NEIGHBOURS)
+    answer.value["job"] |= {"downstream": below, "downstream_more": more}
+    return answer
 
 
 def edit(call: Call) -> Answer:
@@ -164,7 +131,7 @@ def edit(call: Call) -> Answer:
         return _edited(call, job, given)
 
     job, _ = settle(call, the_job(call), decision)
-    return load.answer(call, job)
+    return shown.answer(call, job)
 
 
 def _edited(call: Call, job: Job, given: Mapping[str, Any]) -> Change | None:
@@ -228,7 +195,7 @@ def cancel(call: Call) -> Answer:
         return moves.cancel(job, call.now, call.body["reason"], by_holder=fence is not None)
 
     job, repeat = settle(call, the_job(call), decision, check=check)
-    return load.answer(call, job, replayed=repeat)
+    return shown.answer(call, job, replayed=repeat)
 
 
 def retry(call: Call) -> Answer:
@@ -239,7 +206,7 @@ def retry(call: Call) -> Answer:
         lambda job: moves.retry(job, call.now, call.body["max_retries"]),
         parts=lambda job: external.parts(call.bus, job),
     )
-    return load.answer(call, job, replayed=repeat)
+    return shown.answer(call, job, replayed=repeat)
 
 
 def stop(call: Call) -> Answer:
@@ -252,4 +219,4 @@ def stop(call: Call) -> Answer:
         return moves.stop(job, call.now, body["then"], body["reason"], body["role"])
 
     job, repeat = settle(call, the_job(call), decision)
-    return load.answer(call, job, replayed=repeat)
+    return shown.answer(call, job, replayed=repeat)

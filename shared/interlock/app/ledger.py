@@ -15,7 +15,7 @@ from interlock.store.ports import Item, Key, Query
 PATIENCE_SECONDS = 1.0
 """How long a timeline waits for rows that the dispatcher has still to write."""
 GLANCE_SECONDS = 0.05
-SEEN_BY_AGENTS = ("job.", "custom.", "project.", "role.")
+SEEN_BY_AGENTS = ("job.", "custom.", "plan.", "project.", "role.")
 
 
 Stored = tuple[str, dict[str, Any]]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from interlock.app import cursors, documents, views
-from interlock.app.call import Answer, Bus, Call
+from interlock.app import cursors, documents, objects
+from interlock.app.call import Bus, Call
 from interlock.domain.identity import Actor, Project
 from interlock.domain.job import Job
 from interlock.errors import StoreError
@@ -62,13 +62,37 @@ def _immutable(bus: Bus, wanted: Sequence[Key]) -> list[Item]:
 
 
 def later_artifacts(bus: Bus, job: Job) -> list[dict[str, Any]]:
-    """Artifacts attached after creation, oldest first."""
+    """Artifacts attached after creation, oldest first; uploads as they are found now."""
     if not job.later_artifacts:
         return []
     pk = keys.partition(job.project, "job", job.id)
-    page = bus.store.table.query(Query(pk, prefix=keys.ARTIFACT_PREFIX))
-    found = [documents.read(bus, item) for item in page.items]
-    return sorted(found, key=lambda artifact: str(artifact["created_at"]))
+    rows: list[Item] = []
+    more, after = True, None
+    while more:
+        page = bus.store.table.query(Query(pk, prefix=keys.ARTIFACT_PREFIX, after=after))
+        rows += page.items
+        more, after = page.more and bool(page.items), rows[-1]["sk"] if rows else None
+    found = _artifacts(bus, {Key(pk, row["sk"]): row for row in rows})
+    return objects.judged(bus, job, sorted(found, key=lambda artifact: str(artifact["created_at"])))
+
+
+def later_artifact(bus: Bus, job: Job, artifact_id: str) -> dict[str, Any] | None:
+    """One artifact that was attached after creation, as it is found now; None when there is none."""
+    pk = keys.partition(job.project, "job", job.id)
+    wanted = [keys.artifact(pk, artifact_id), keys.verification(pk, artifact_id)]
+    found = objects.judged(bus, job, _artifacts(bus, bus.store.table.batch_get(wanted)))
+    return found[0] if found else None
+
+
+def _artifacts(bus: Bus, rows: Mapping[Key, Item]) -> list[dict[str, Any]]:
+    """Artifacts with their verifications, which stand in rows of their own."""
+    found = []
+    for key, row in rows.items():
+        if not keys.is_verification(key):
+            artifact = dict(documents.read(bus, row))
+            verified = rows.get(keys.verification(key.pk, artifact["id"]))
+            found.append({**artifact, **documents.read(bus, verified)} if verified else artifact)
+    return found
 
 
 def result(bus: Bus, job: Job) -> Any:
@@ -79,21 +103,6 @@ def result(bus: Bus, job: Job) -> Any:
         return None
     item = bus.store.table.get(keys.result(keys.partition(job.project, "job", job.id), job.result_ref))
     return documents.read(bus, item) if item else None
-
-
-def whole(bus: Bus, job: Job, known: dict[str, Any] | None = None) -> dict[str, Any]:
-    """A job as `GET job` shows it; ``known`` is its work where the caller has it at hand."""
-    shown = dict(known) if known is not None else work(bus, job)
-    shown["artifacts"] = [*shown["artifacts"], *later_artifacts(bus, job)]
-    shown["result"] = result(bus, job)
-    return views.whole(job, shown)
-
-
-def answer(
-    call: Call, job: Job, *, created: bool = False, replayed: bool = False, work: dict[str, Any] | None = None
-) -> Answer:
-    """`{job}`: the whole job, built from the head as written; ``work`` where it is at hand."""
-    return Answer({"job": whole(call.bus, job, work)}, created, replayed, job.version)
 
 
 def members(call: Call, scope: str, kind: str) -> tuple[list[dict[str, Any]], str | None]:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from interlock.app.call import Bus
+from collections.abc import Mapping
+from typing import Any
+
+from interlock.app import load
+from interlock.app.call import Bus, Call, the_project
+from interlock.domain import limits
 from interlock.domain.identity import Agent, Project
+from interlock.domain.job import Job
 from interlock.errors import FieldError, InterlockError
 from interlock.store import items, keys
 
@@ -12,6 +18,13 @@ def require_role(project: Project, role: str, field: str = "role") -> None:
     """Raise ``unknown_role``, naming the roles there are, unless the role is live."""
     if role not in project.roles:
         raise unknown_role(project, role, field)
+
+
+def require_roles(project: Project, fields: Mapping[str, Any], at: str = "") -> None:
+    """The role of a job that is to be made, and those of its routing rules. ``at``: where the job stands in the body."""
+    require_role(project, fields["role"], f"{at}role")
+    for number, rule in enumerate(fields["routing"]):
+        require_role(project, rule["role"], f"{at}routing/{number}/role")
 
 
 def unknown_role(project: Project, role: str, field: str = "role") -> InterlockError:
@@ -28,3 +41,18 @@ def the_named_agent(bus: Bus, project: Project, agent: str) -> Agent:
         errors = [FieldError("agent", "unknown agent")]
         raise InterlockError("unknown_agent", f"there is no agent {agent}", errors=errors)
     return items.agent(item)
+
+
+def require_jobs(call: Call, named: Mapping[str, str]) -> dict[str, Job]:
+    """The visible jobs that a body names (id → the field that names it). Raises ``unknown_job`` with all that are not."""
+    heads = load.job_heads(call.bus, the_project(call).id, list(named))
+    found = {job_id: job for job_id, job in heads.items() if load.visible(job, call.actor, the_project(call))}
+    missing = [FieldError(field, f"unknown job {name}") for name, field in named.items() if name not in found]
+    if missing:
+        shown = ", ".join(name for name in list(named) if name not in found)[: limits.QUOTED_CHARACTERS]
+        rest = len(missing) - limits.ERRORS_NAMED
+        more = f"; and {rest} more" if rest > 0 else ""
+        raise InterlockError(
+            "unknown_job", f"there is no job {shown}{more}", errors=missing[: limits.ERRORS_NAMED]
+        )
+    return found

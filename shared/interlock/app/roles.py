@@ -25,6 +25,7 @@ def create(call: Call) -> Answer:
         body["lease_seconds"],
         body["on_expire"],
         tuple(dict.fromkeys(body["capabilities"])),
+        body["independent"],
     )
 
     def decision(project: Project) -> Change:

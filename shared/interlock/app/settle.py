@@ -30,16 +30,23 @@ def settle(
     check: Callable[[H], None] | None = None,
     implied: bytes | None = None,
     parts: Callable[[H], Sequence[TransactionPart]] = lambda _: (),
+    reads_on: bool = False,
 ) -> tuple[H, bool]:
     """Change ``head`` by ``decision``; answers (the head as written, whether this call was a repeat).
 
     A decision of None changes nothing. ``implied`` is the key of a call that repeats itself by its content.
-    ``parts`` answers what joins the head's write in one transaction, asked after ``decision``.
+    ``parts`` answers what joins the head's write in one transaction, asked after ``decision``. ``reads_on``: the
+    decision reads what is written together with the head. What it finds may be later than the head, even this very
+    call's own doing, so that neither a refusal nor a None counts once the head has moved.
     """
     remember = repeats.to_remember(call)
     if implied is not None:
         remember += (repeats.digest(implied, call.body_hash),)
     repeated = False
+
+    def require_unmoved(found: H) -> None:
+        if reads_on and write.reload(call.bus, found).version != found.version:
+            raise write.Lost
 
     def attempt(found: H) -> H:
         nonlocal repeated
@@ -50,8 +57,13 @@ def settle(
             raise InterlockError("version_mismatch", f"it is at v{found.version}")
         if check:
             check(found)
-        change = decision(found)
+        try:
+            change = decision(found)
+        except InterlockError:
+            require_unmoved(found)
+            raise
         if change is None:
+            require_unmoved(found)
             return found
         return write.change(
             call.bus,

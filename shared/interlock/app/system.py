@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from interlock.app import cursors, dispatch, leases, notices, timers, views
+from interlock import config
+from interlock.app import cursors, dispatch, leases, notices, views, write
 from interlock.app.call import Answer, Bus, Call, the_project
+from interlock.app.consumers import CONSUMERS
 from interlock.domain import limits
 from interlock.domain.lifecycle import HELD
 from interlock.errors import FieldError, InterlockError
 from interlock.store import keys
 from interlock.store.ports import Key, Query
 
-DEAD = ("lease-dead", dispatch.PARKED)
+DEAD = tuple(queue for queue in config.QUEUES if queue.endswith("-dead"))
+"""Where messages end that their consumer could not handle, and records that the dispatcher could not."""
 REDRIVEN = 100
 """Messages that one redrive call handles."""
 
@@ -34,7 +37,7 @@ def me(call: Call) -> Answer:
         "claims": [views.held(job, call.now) for job in held],
         "notices": notices.of_agent(actor, project, held)
         if actor.kind == "agent"
-        else notices.of_owner(call.bus, project),
+        else notices.of_owner(call.bus, project, call.now),
         "next_cursor": cursor,
     }
     return Answer(value)
@@ -68,11 +71,12 @@ def repair(call: Call) -> Answer:
     """Send again what an entity's head implies: missing ledger rows, missing timers. Changes nothing that is right."""
     kind, _, name = call.body["entity"].partition("/")
     pk = keys.partition(the_project(call).id, kind, name)
-    if kind not in ("job", "agent", "owner", "project") or (
+    if kind not in ("job", "plan", "agent", "owner", "project") or (
         kind == "project" and name != the_project(call).id
     ):
         raise InterlockError(
-            "invalid", errors=[FieldError("entity", "is job/<id>, agent/<id>, owner/<id> or project/<id>")]
+            "invalid",
+            errors=[FieldError("entity", "is job/<id>, plan/<id>, agent/<id>, owner/<id> or project/<id>")],
         )
     if not dispatch.repair(call.bus, pk):
         raise InterlockError("not_found", f"there is no {call.body['entity']}")
@@ -109,8 +113,8 @@ def _handled(bus: Bus, queue: str, body: dict[str, Any]) -> bool:
         if queue == dispatch.PARKED:
             dispatch.redrive(bus, body)
         else:
-            timers.handle(bus, body, receives=2)
-    except (LookupError, TypeError, ValueError, InterlockError):
+            CONSUMERS[queue.removesuffix("-dead")](bus, body, 2)
+    except (LookupError, TypeError, ValueError, InterlockError, write.Lost):
         return False
     return True
 

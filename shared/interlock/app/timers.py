@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from interlock.app import load, write
+from interlock.app import barrier, load, messages, write
 from interlock.app.call import Bus
 from interlock.app.projects import every_project
 from interlock.domain import limits, moves
 from interlock.domain.identity import SYSTEM, Project
 from interlock.domain.job import Change, Job
 from interlock.domain.ledger import Fact
-from interlock.domain.lifecycle import ENDED, LEASED, PENDING
-from interlock.domain.outbox import Timer
+from interlock.domain.lifecycle import ENDED, LEASED, PENDING, PUBLISHED
+from interlock.domain.outbox import Message
 from interlock.store import conditions, items, keys
 from interlock.store.ports import Query
 
@@ -33,13 +33,6 @@ def handle(bus: Bus, body: Mapping[str, Any], receives: int) -> None:
         if job is None or _HANDLERS[body["kind"]](bus, job, body, receives):
             return
     raise write.Lost
-
-
-def send(bus: Bus, timers: list[Timer]) -> None:
-    """Put timers on the queue."""
-    now = bus.clock()
-    if timers:
-        bus.store.queues.send(QUEUE, [(timer.body, timer.delay(now)) for timer in timers])
 
 
 def _lease(bus: Bus, job: Job, body: Mapping[str, Any], receives: int) -> bool:
@@ -76,7 +69,8 @@ def _start(bus: Bus, job: Job, body: Mapping[str, Any], receives: int) -> bool:
     now = bus.clock()
     if now < job.not_before:
         return _again(bus, job, body, receives, "start_hop", job.not_before)
-    return _written(bus, job, moves.activate(now), now)
+    barrier.decide(bus, job.project, job.id, {"activated_by": "not_before"})
+    return True
 
 
 _HANDLERS = {"lease": _lease, "deadline": _deadline, "start": _start}
@@ -110,15 +104,17 @@ def _again(
         seen = load.job_head(bus, job.project, job.id)
         moved = receives > 1 and seen is not None and getattr(seen, attribute) == hop + 1
     if moved:
-        send(bus, [Timer({**body, "hop": hop + 1}, due)])
+        messages.send(bus, [Message(QUEUE, {**body, "hop": hop + 1}, due)])
     return True
 
 
 def open_if_due(bus: Bus, project: str, job_id: str, now: int) -> bool:
     """Publish a pending job whose time has come (for claim-next, when a timer was lost)."""
     job = load.job_head(bus, project, job_id)
-    due = job is not None and job.status == PENDING and job.not_before is not None and job.not_before <= now
-    return due and job is not None and _written(bus, job, moves.activate(now), now)
+    if job is None or job.status != PENDING or job.not_before is None or job.not_before > now:
+        return False
+    after = barrier.decide(bus, project, job_id, {"activated_by": "not_before"})
+    return after is not None and after.status == PUBLISHED
 
 
 def empty_hands(bus: Bus, project: str, agent: str) -> int:

@@ -7,10 +7,13 @@ from typing import Any
 
 from interlock.domain import limits
 from interlock.domain.claim import Reason
+from interlock.domain.guard import UNARY
 from interlock.domain.identity import Actor, Agent, Owner, Project, Role, Token
 from interlock.domain.job import Job
 from interlock.domain.lifecycle import LEASED
+from interlock.domain.links import Upstream
 from interlock.domain.times import rfc3339
+from interlock.store.ports import Upload
 
 
 def moment(at: int | None) -> str | None:
@@ -81,7 +84,32 @@ def whole(job: Job, documents: Mapping[str, Any]) -> dict[str, Any]:
         "last_failure": failure,
         "traceparent": job.trace,
         "rev": job.rev,
+        "blocked_by": [up.id for up in documents["upstream"] if up.state != "replaced"],
+        "upstream": [_upstream(up) for up in documents["upstream"]],
+        "on_upstream_failure": job.on_upstream_failure,
+        "independent": job.independent,
+        "routing": [_rule(rule) for rule in documents.get("routing", ())],
+        "caused_by": _cause(job),
+        "reopen_of": job.reopen_of,
+        "retried_by": job.retry,
+        "routed_from": job.routed_from,
     }
+
+
+def _upstream(up: Upstream) -> dict[str, Any]:
+    shown = {"id": up.id, "type": "blocks", "state": up.state}
+    return {**shown, "replaced_by": up.replaced_by} if up.replaced_by else shown
+
+
+def _rule(rule: Mapping[str, Any]) -> dict[str, Any]:
+    when = rule["when"]
+    if when and when["op"] in UNARY:
+        when = {"field": when["field"], "op": when["op"]}
+    return {**rule, "when": when}
+
+
+def _cause(job: Job) -> dict[str, Any] | None:
+    return {"upstreams": [job.cascade["upstream"]], "root": job.cascade["root"]} if job.cascade else None
 
 
 def claim(job: Job, now: int) -> dict[str, Any]:
@@ -125,6 +153,7 @@ def role(found: Role) -> dict[str, Any]:
         "lease_seconds": found.lease_seconds,
         "on_expire": found.on_expire,
         "capabilities": list(found.capabilities),
+        "independent": found.independent,
         "created_at": moment(found.created_at),
     }
 
@@ -207,4 +236,27 @@ def artifact(artifact_id: str, given: Mapping[str, Any], who: Actor, now: int) -
         "state": "referenced",
         "author": who.as_event(),
         "created_at": rfc3339(now),
+    }
+
+
+def awaited(artifact_id: str, given: Mapping[str, Any], who: Actor, now: int) -> dict[str, Any]:
+    """An artifact that is to be uploaded, as it is stored and shown until it is verified."""
+    reference = {**given, "uri": f"upload://{artifact_id}", "checksum": f"sha256:{given['sha256']}"}
+    return {
+        **artifact(artifact_id, reference, who, now),
+        "state": "awaiting_upload",
+        "name": given["name"],
+        "size": given["size"],
+        "sha256": given["sha256"],
+        "expires_at": rfc3339(now + limits.UPLOAD_SECONDS * limits.SECOND),
+    }
+
+
+def upload(request: Upload, seconds: int) -> dict[str, Any]:
+    """How to upload: the request to send, and for how long it will be taken."""
+    return {
+        "method": request.method,
+        "url": request.url,
+        "headers": dict(request.headers),
+        "expires_in": seconds,
     }

@@ -39,21 +39,26 @@ def create(
 
     Raises :class:`Lost` when the head exists already or a part's condition does not hold.
     """
+    put, made = creating(bus, head, actor, facts)
+    _write(bus, put, parts)
+    return made
+
+
+def creating(bus: Bus, head: H, actor: Actor, facts: Sequence[Fact]) -> tuple[Put, H]:
+    """The write that makes a head, for a transaction around it, and the head as it will be."""
     key = items.head_key(head)
     sealed = ledger.seal(items.entity(head), 0, GENESIS, head.created_at, actor.as_event(), facts)
     work: dict[str, Any] = {"rev": sealed.version} if isinstance(head, Job) else {}
     made: H = replace(head, version=sealed.version, digest=sealed.digest, **work)
-    stamp = bus.entropy(6)
     item = {
         **items.attributes_of(made),
         **items.index_keys(made),
         "pk": key.pk,
         "sk": key.sk,
         "events": _stage(bus, key.pk, sealed),
-        "stamp": stamp,
+        "stamp": bus.entropy(6),
     }
-    _write(bus, Put(key, item, conditions.absent()), stamp, parts)
-    return made
+    return Put(key, item, conditions.absent()), made
 
 
 def change(
@@ -72,22 +77,48 @@ def change(
     ``condition`` names what the decision relied on (default: the head is unchanged); ``remember`` are digests of
     the calls that this write answers, kept so that a repeat finds them. Raises :class:`Lost`.
     """
+    update, changed = changing(bus, head, actor, now, decision, condition=condition, remember=remember)
+    _write(bus, update, parts)
+    return changed
+
+
+def changing(
+    bus: Bus,
+    head: H,
+    actor: Actor,
+    now: int,
+    decision: Change,
+    *,
+    condition: Condition | None = None,
+    remember: Sequence[bytes] = (),
+) -> tuple[Update, H]:
+    """The write of a decision on a head, for a transaction around it, and the head as it will be."""
     key = items.head_key(head)
     sealed = ledger.seal(items.entity(head), head.version, head.digest, now, actor.as_event(), decision.facts)
     values: dict[str, Any] = {**decision.set, "version": sealed.version, "digest": sealed.digest}
     if isinstance(head, Job):
         values["updated_at"] = now
+        if ended := _endings(head, sealed):
+            values["unrouted"] = {**(head.unrouted or {}), **ended}
         if decision.work:
             values["rev"] = sealed.version
     if remember:
         values["ops"] = (*head.ops, *remember)[-limits.OPERATIONS_REMEMBERED :]
     changed: H = replace(head, **values)
     to_set, to_remove = items.encode(values)
-    stamp = bus.entropy(6)
-    to_set |= {"events": _stage(bus, key.pk, sealed), "stamp": stamp, **items.index_keys(changed)}
+    to_set |= {
+        "events": _stage(bus, key.pk, sealed),
+        "stamp": bus.entropy(6),
+        **items.index_keys(changed),
+    }
     to_remove += ["quiet", *(name for name in ("g1pk", "g1sk") if name not in to_set)]
-    _write(bus, Update(key, to_set, to_remove, condition or conditions.unchanged(head.version)), stamp, parts)
-    return changed
+    return Update(key, to_set, to_remove, condition or conditions.unchanged(head.version)), changed
+
+
+def _endings(job: Job, sealed: Sealed) -> dict[str, str]:
+    """The events that end a job for which it has rules, and the status that each brings."""
+    moves = (event for event in sealed.events if event["from"] != event["to"])
+    return {str(event["seq"]): event["to"] for event in moves if event["to"] in job.routing}
 
 
 def quietly(bus: Bus, head: Job, attributes: Mapping[str, Any], condition: Condition) -> bool:
@@ -144,9 +175,10 @@ def _stage(bus: Bus, pk: str, sealed: Sealed) -> bytes:
     return items.pack_events(sealed.events, staged)
 
 
-def _write(bus: Bus, write: Put | Update, stamp: bytes, parts: Sequence[TransactionPart]) -> None:
+def _write(bus: Bus, write: Put | Update, parts: Sequence[TransactionPart]) -> None:
     """One write or one transaction; a write that took effect although its answer was lost counts as written."""
     table = bus.store.table
+    stamp = write.item["stamp"] if isinstance(write, Put) else write.set["stamp"]
     try:
         if parts:
             table.transact([write, *parts])

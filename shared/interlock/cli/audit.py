@@ -1,27 +1,32 @@
-"""`interlock audit verify`: recompute every hash chain, from the bus or from an export."""
+"""`interlock audit verify`: recompute every hash chain, from the bus, or from exports and archives."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from interlock.app import records
 from interlock.cli import screen
 from interlock.cli.client import Client, RefusedError
 from interlock.cli.command import Session, command
 from interlock.cli.exits import OK, REFUSED, RIGHT, usage
-from interlock.domain.ledger import Finding, verify
+from interlock.domain.ledger import Chains, Finding
 
 PAGE = 1_000
 SETTLE = 1.5
 """Seconds before an entity that looked incomplete is read again: its rows may still be on their way."""
-_FIELDS = {"seq": int, "entity": str, "type": str, "prev": str, "digest": str}
+_EVENT = {"seq": int, "entity": str, "type": str, "prev": str, "digest": str}
+_HEAD = {"id": str, "version": int, "digest": str}
 _SHOWN = 50
+
+Heads = dict[str, tuple[int, str]]
+"""Entity → (version, digest)."""
 
 app = typer.Typer(name="audit", help="Check the ledger.", no_args_is_help=True)
 
@@ -29,15 +34,16 @@ app = typer.Typer(name="audit", help="Check the ledger.", no_args_is_help=True)
 @command(
     app,
     "verify",
-    text="Recompute every hash chain.\n\nOf the project, compared with its heads, or of an NDJSON file of events.",
+    text="Recompute every hash chain.\n\nOf the project, compared with its heads, or of exports and archives.",
 )
 def verify_(
     session: Session,
     file: Annotated[
-        Path | None, typer.Option(metavar="EXPORT", help="Events, one JSON object a line.")
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="An export, an archive, or events, one a line; repeatable."),
     ] = None,
 ) -> int:
-    report = of_file(file) if file else of_bus(session.client)
+    report = of_files(file) if file else of_bus(session.client)
     session.show(report, _report)
     return OK if report["ok"] else REFUSED
 
@@ -45,27 +51,71 @@ def verify_(
 def of_bus(client: Client) -> dict[str, Any]:
     """Verify a project's chains against its heads: {ok, entities, events, findings}."""
     heads = dict(_heads(client))
+    checked = _Checked()
     with screen.counter("events") as step:
-        found, entities, events = _checked(_feed(client, step), heads)
+        for event in feed(client):
+            checked.add(event)
+            step(1)
+    found = checked.findings(heads)
     doubtful = {finding.entity for finding in found if finding.kind in {"short", "hole"}}
     if doubtful:
         found = [finding for finding in found if finding.entity not in doubtful] + _again(
             client, doubtful, heads
         )
-    return _summary(found, entities, events)
+    return _summary(found, {*checked.chains.entities, *heads}, checked)
 
 
-def of_file(path: Path) -> dict[str, Any]:
-    """Verify the chains in an NDJSON file. Where a chain ends is not known without the bus."""
+def of_files(paths: Sequence[Path]) -> dict[str, Any]:
+    """Verify the chains in NDJSON files, taken together: exports, archives, plain events.
+
+    Where a chain ends is known where its head is there too.
+    """
     bad: list[Finding] = []
-    try:
-        with path.open(encoding="utf-8") as lines, screen.counter("events") as step:
-            found, entities, events = _checked(_parsed(lines, bad, step), {})
-    except (OSError, UnicodeDecodeError) as error:
-        raise usage(f"cannot read {path}: {type(error).__name__}") from error
-    if not events:
-        bad.append(Finding(str(path), 0, "hole", "there is no event in it"))
-    return {**_summary(bad + found, entities, events), "heads": False}
+    heads: Heads = {}
+    checked = _Checked()
+    for path in paths:
+        before = checked.chains.events
+        try:
+            with path.open(encoding="utf-8") as lines, screen.counter("records") as step:
+                for record in _parsed(lines, bad, step):
+                    _take(record, checked, heads)
+        except (OSError, UnicodeDecodeError) as error:
+            raise usage(f"cannot read {path}: {type(error).__name__}") from error
+        if checked.chains.events == before:
+            bad.append(Finding(str(path), 0, "hole", "there is no event in it"))
+    found = bad + checked.findings(heads)
+    return {**_summary(found, {*checked.chains.entities, *heads}, checked), "heads": bool(heads)}
+
+
+class _Checked:
+    """Chains, and which of them the ledger says to have gone to an archive."""
+
+    def __init__(self) -> None:
+        self.chains = Chains()
+        self._archived: Heads = {}
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        """Take an event."""
+        self.chains.add(event)
+        if event["type"] == "project.archived":
+            for job in event["data"].get("jobs", ()):
+                self._archived[f"job/{job['id']}"] = (job["version"], job["digest"])
+
+    def findings(self, heads: Mapping[str, tuple[int, str]]) -> list[Finding]:
+        """What is wrong. Of an archived job all events may be gone, or some; those that are there must fit."""
+        there = set(self.chains.entities)
+        expected = {entity: head for entity, head in self._archived.items() if entity in there}
+        found = self.chains.findings({**expected, **heads})
+        return [one for one in found if one.entity not in self._archived or one.kind not in {"short", "hole"}]
+
+
+def _take(record: Mapping[str, Any], checked: _Checked, heads: Heads) -> None:
+    kind = record.get("kind", "event")
+    if kind == "event":
+        checked.add({name: value for name, value in record.items() if name != "kind"})
+    elif kind in records.HEADS:
+        entity, head = f"{kind}/{record['id']}", (record["version"], record["digest"])
+        heads[entity] = max(heads.get(entity, head), head)
 
 
 def _heads(client: Client) -> Iterator[tuple[str, tuple[int, str]]]:
@@ -81,11 +131,11 @@ def _heads(client: Client) -> Iterator[tuple[str, tuple[int, str]]]:
                 raise  # an agent checks what it can see: the project and its jobs
 
 
-def _feed(client: Client, step: screen.Step) -> Iterator[dict[str, Any]]:
+def feed(client: Client) -> Iterator[dict[str, Any]]:
+    """The project's events as they were written, page by page."""
     query: dict[str, Any] = {"limit": PAGE}
     while True:
         page = client.call("ledger.feed", query=query).value
-        step(len(page["items"]))
         yield from page["items"]
         if not page["more"]:
             return
@@ -98,47 +148,41 @@ def _parsed(lines: Iterable[str], bad: list[Finding], step: screen.Step) -> Iter
             continue
         step(1)
         try:
-            event = json.loads(line)
+            record = json.loads(line)
         except (ValueError, RecursionError):
-            event = None
-        if isinstance(event, dict) and all(
-            isinstance(event.get(name), kind) for name, kind in _FIELDS.items()
-        ):
-            yield event
+            record = None
+        if isinstance(record, dict) and _is_sound(record):
+            yield record
         else:
-            bad.append(Finding(f"line {number}", 0, "broken", "it is not an event"))
+            bad.append(Finding(f"line {number}", 0, "broken", "it is not an event, nor any other record"))
 
 
-def _checked(
-    events: Iterable[Mapping[str, Any]], heads: Mapping[str, tuple[int, str]]
-) -> tuple[list[Finding], int, int]:
-    """(findings, how many entities, how many events)."""
-    entities, count = set(heads), 0
-
-    def counted() -> Iterator[Mapping[str, Any]]:
-        nonlocal count
-        for event in events:
-            entities.add(str(event["entity"]))
-            count += 1
-            yield event
-
-    found = verify(counted(), heads)
-    return found, len(entities), count
+def _is_sound(record: Mapping[str, Any]) -> bool:
+    kind = record.get("kind", "event")
+    if kind not in records.KINDS:
+        return False
+    wanted = _EVENT if kind == "event" else _HEAD if kind in records.HEADS else {}
+    return all(isinstance(record.get(name), type_) for name, type_ in wanted.items())
 
 
 def _again(client: Client, doubtful: set[str], heads: Mapping[str, tuple[int, str]]) -> list[Finding]:
     """Judge incomplete chains once more, after a moment, by what is in the ledger then and by nothing else."""
     time.sleep(SETTLE)
-    wanted = {entity: head for entity, head in heads.items() if entity in doubtful}
+    checked = _Checked()
     with screen.counter("events") as step:
-        return verify((event for event in _feed(client, step) if event["entity"] in doubtful), wanted)
+        for event in feed(client):
+            step(1)
+            if event["entity"] in doubtful or event["type"] == "project.archived":
+                checked.add(event)
+    wanted = {entity: head for entity, head in heads.items() if entity in doubtful}
+    return [finding for finding in checked.findings(wanted) if finding.entity in doubtful]
 
 
-def _summary(found: list[Finding], entities: int, events: int) -> dict[str, Any]:
+def _summary(found: list[Finding], entities: set[str], checked: _Checked) -> dict[str, Any]:
     return {
         "ok": not found,
-        "entities": entities,
-        "events": events,
+        "entities": len(entities),
+        "events": checked.chains.events,
         "findings": [asdict(finding) for finding in found],
     }
 

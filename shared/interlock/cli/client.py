@@ -20,7 +20,7 @@ from typing import IO, Any
 from urllib.parse import quote, urlencode
 
 from interlock import __version__
-from interlock.cli.exits import LATER, LATER_STATUSES, CommandError, of_status, usage
+from interlock.cli.exits import LATER, LATER_STATUSES, REFUSED, CommandError, of_status, usage
 from interlock.cli.settings import Settings
 from interlock.domain.access import RIGHTS
 from interlock.edges.operations import OPERATIONS
@@ -50,7 +50,8 @@ class RefusedError(CommandError):
         self.problem_code = str(problem.get("code") or "")
         self.retry_after = retry_after
         detail = str(problem.get("detail") or problem.get("title") or f"HTTP status {status}")
-        super().__init__(of_status(status), detail, str(problem.get("hint") or ""))
+        # a redirect is no error status, and yet no answer
+        super().__init__(of_status(status) or REFUSED, detail, str(problem.get("hint") or ""))
 
 
 class UnreachableError(CommandError):
@@ -91,7 +92,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-_OPENER = urllib.request.build_opener(_NoRedirects)
+OPENER = urllib.request.build_opener(_NoRedirects)
 
 
 @dataclass(slots=True)
@@ -209,7 +210,7 @@ def _query(query: Mapping[str, Any] | None) -> str:
 
 def _send(request: urllib.request.Request) -> Reply:
     try:
-        with _OPENER.open(request, timeout=TIMEOUT) as answer:
+        with OPENER.open(request, timeout=TIMEOUT) as answer:
             return _reply(answer, answer.status, answer.headers)
     except urllib.error.HTTPError as error:
         with error:

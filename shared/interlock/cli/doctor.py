@@ -13,6 +13,7 @@ from interlock.cli import audit, screen, shapes
 from interlock.cli.client import Client, RefusedError
 from interlock.cli.command import Session, command
 from interlock.cli.exits import OK, REFUSED, RIGHT, CommandError
+from interlock.domain.lifecycle import CANCELLED, ENDED, FAILED
 from interlock.domain.times import parse_rfc3339, rfc3339
 
 CLOCK_SECONDS = 5
@@ -20,7 +21,7 @@ CLOCK_SECONDS = 5
 LONG_PAST = 60
 """Seconds after its end by which a lease must have been ended."""
 LOOKED_AT = 1_000
-"""Held jobs that are looked at, at most."""
+"""Held jobs, and waiting ones, that are looked at, at most."""
 _MARKS = {"ok": "ok    ", "note": "note  ", "wrong": "WRONG "}
 
 
@@ -40,7 +41,7 @@ def register(root: typer.Typer) -> None:
     @command(
         root,
         "doctor",
-        text="Check the bus, line by line.\n\nIts store, the credential, the clock, dead letters, late leases, the ledger.",
+        text="Check the bus, line by line.\n\nIts store, the credential, the clock, dead letters, late leases, jobs that wait in vain, the ledger.",
     )
     def doctor(
         session: Session,
@@ -78,6 +79,7 @@ def examine(client: Client) -> Iterator[Check]:
     yield _guarded("ready jobs", lambda: _ready(client))
     yield _guarded("dead letters", lambda: _dead_letters(client))
     yield _guarded("late leases", lambda: _late(client))
+    yield _guarded("waiting jobs", lambda: _waiting(client))
     yield _guarded("ledger", lambda: _ledger(client))
 
 
@@ -147,6 +149,38 @@ def _late(client: Client) -> Check:
         f"{len(late)} of {seen} held jobs: {', '.join(late[:5])}" if late else f"none of {seen} held jobs"
     )
     return Check("late leases", "wrong" if late else "ok", detail, tuple(late))
+
+
+def _waiting(client: Client) -> Check:
+    """Jobs that wait although nothing holds them back any more: a message was lost."""
+    seen, vain = 0, []
+    for job in client.items("jobs.list", {"status": ["pending"], "limit": 100}):
+        if seen == LOOKED_AT:
+            break
+        seen += 1
+        if _waits_in_vain(client, job["id"]):
+            vain.append(job["id"])
+    if vain:
+        time.sleep(audit.SETTLE)  # what was on its way has arrived by then
+        vain = [f"job/{job}" for job in vain if _waits_in_vain(client, job)]
+    detail = f"{len(vain)} of {seen} in vain: {', '.join(vain[:5])}" if vain else f"none of {seen} in vain"
+    return Check("waiting jobs", "wrong" if vain else "ok", detail, tuple(vain))
+
+
+def _waits_in_vain(client: Client, job: str) -> bool:
+    reply = client.call("jobs.get", side="owner", path={"job": job})
+    shown, now = reply.value["job"], reply.date or int(time.time() * 1_000)
+    if shown["status"] != "pending":
+        return False
+    graph = client.call("jobs.graph", side="owner", path={"job": job}, query={"depth": 1}).value
+    if graph["truncated"]:
+        return False
+    status = {node["id"]: node["status"] for node in graph["nodes"]}
+    ups = {status[e["from"]] for e in graph["edges"] if e["to"] == job and e["type"] == "blocks"}
+    if shown["on_upstream_failure"] == "match" and ups & {FAILED, CANCELLED}:
+        return True
+    later = shown["not_before"] and parse_rfc3339(shown["not_before"]) + LONG_PAST * 1_000 > now
+    return ups <= set(ENDED) and not later
 
 
 def _ledger(client: Client) -> Check:

@@ -49,19 +49,37 @@ def document(option: str, value: str | None) -> dict[str, Any] | None:
     """The JSON object of an option; None when the option was not used."""
     if value is None:
         return None
-    try:
-        parsed = json.loads(text_of(value), object_pairs_hook=_once)
-    except (ValueError, RecursionError) as error:
-        raise usage(f"{option} is not valid JSON: {error}") from error
+    parsed = _parsed(option, value)
     if not isinstance(parsed, dict):
         raise usage(f"{option} is not a JSON object")
     return parsed
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _parsed(option: str, value: str) -> Any:
+    try:
+        return json.loads(text_of(value), object_pairs_hook=once)
+    except (ValueError, RecursionError) as error:
+        raise usage(f"{option} is not valid JSON: {error}") from error
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object of these pairs; ValueError when a key comes twice."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("an object names a key twice")
+    return found
+
+
+def listed(option: str, values: Sequence[str] | None) -> list[Any] | None:
+    """The JSON objects of a repeatable option, each of whose values may also be a list of them."""
+    if not values:
+        return None
+    found: list[Any] = []
+    for value in values:
+        parsed = _parsed(option, value)
+        found += parsed if isinstance(parsed, list) else [parsed]
+    if not all(isinstance(one, dict) for one in found):
+        raise usage(f"{option} is neither a JSON object nor a list of them")
     return found
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from interlock.cli import inputs, names, shapes
+from interlock.cli import files, inputs, names, shapes
 from interlock.cli.command import Session, command
+from interlock.cli.exits import usage
 
 app = typer.Typer(name="job", help="Publish, claim, finish and read jobs.", no_args_is_help=True)
 
@@ -33,6 +35,24 @@ def publish(
     artifact: inputs.Documents = None,
     external_id: Annotated[str | None, typer.Option(help="The work's id elsewhere.")] = None,
     parent: Annotated[str | None, typer.Option(help="The job that spawned it.")] = None,
+    blocked_by: Annotated[
+        list[str] | None, typer.Option(help="A job that must be completed first; repeatable.")
+    ] = None,
+    on_upstream_failure: Annotated[
+        str | None, typer.Option(help="match (default: fail as it does) or continue.")
+    ] = None,
+    independent: Annotated[
+        bool | None,
+        typer.Option(
+            "--independent/--no-independent", help="Whoever worked on what it waits for may not claim it."
+        ),
+    ] = None,
+    routing: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="JSON|@FILE", help="A rule, or a list of rules, for jobs to follow; repeatable."
+        ),
+    ] = None,
     requires: Annotated[
         list[str] | None, typer.Option(help="An artifact type that completion must show.")
     ] = None,
@@ -53,6 +73,10 @@ def publish(
         artifacts=inputs.documents("--artifact", artifact),
         external_id=external_id,
         parent=parent,
+        blocked_by=blocked_by,
+        on_upstream_failure=on_upstream_failure,
+        independent=independent,
+        routing=inputs.listed("--routing", routing),
         requires=requires,
         capabilities=capability,
         max_retries=max_retries,
@@ -145,11 +169,17 @@ def attach(
     session: Session,
     job: inputs.Job,
     type_: Annotated[str, typer.Option("--type", help="What kind of evidence: diff, log, report …")],
-    uri: Annotated[str, typer.Option(help="Where it stands.")],
-    checksum: Annotated[str | None, typer.Option(help="For example sha256:…")] = None,
+    uri: Annotated[str | None, typer.Option(help="A reference: where it stands.")] = None,
+    checksum: Annotated[str | None, typer.Option(help="Of what a reference stands for: sha256:…")] = None,
+    file: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="An upload: sent to the bus and verified.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Of an upload (default: the file's own).")] = None,
     metadata: inputs.Document = None,
     fence: inputs.Fence = None,
 ) -> None:
+    if (uri is None) == (file is None) or (file and checksum) or (name and not file):
+        raise usage("name --uri (and --checksum), or --file (and --name)")
     body = inputs.sent(
         fence=inputs.fence_of(job, fence),
         type=type_,
@@ -157,16 +187,37 @@ def attach(
         checksum=checksum,
         metadata=inputs.document("--metadata", metadata),
     )
-    session.show(session.call("jobs.attach", body, path={"job": job}).value, shapes.artifact)
+    if file:
+        answer = files.attach(session.client, job, {**body, **files.described(file, name)}, file)
+    else:
+        answer = session.call("jobs.attach", body, path={"job": job}).value
+    session.show(answer, shapes.artifact)
 
 
 @command(app, "artifact", "jobs.artifact")
 def artifact(
-    session: Session, job: inputs.Job, artifact: Annotated[str, typer.Argument(help="The artifact's id.")]
+    session: Session,
+    job: inputs.Job,
+    artifact: Annotated[str, typer.Argument(help="The artifact's id.")],
+    download: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Save a verified upload there: a file, or a folder.")
+    ] = None,
 ) -> None:
-    session.show(
-        session.call("jobs.artifact", path={"job": job, "artifact": artifact}).value, shapes.artifact
-    )
+    answer = session.call("jobs.artifact", path={"job": job, "artifact": artifact}).value
+    saved = {"saved": str(files.fetch(answer, download))} if download else {}
+    session.show({**answer, **saved}, shapes.artifact)
+
+
+@command(app, "verify", "jobs.verify")
+def verify(
+    session: Session,
+    job: inputs.Job,
+    artifact: Annotated[str, typer.Argument(help="The artifact's id.")],
+    fence: inputs.Fence = None,
+) -> None:
+    body = inputs.sent(fence=inputs.fence_of(job, fence))
+    answer = session.call("jobs.verify", body, path={"job": job, "artifact": artifact}).value
+    session.show(answer, shapes.artifact)
 
 
 @command(app, "explain", "jobs.explain")

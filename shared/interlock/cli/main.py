@@ -10,6 +10,7 @@ import typer
 from interlock import __version__
 from interlock.cli import (
     agents,
+    attention,
     audit,
     bootstrap,
     claims,
@@ -18,7 +19,9 @@ from interlock.cli import (
     events,
     jobs,
     letters,
+    links,
     owners,
+    plans,
     projects,
     roles,
     status,
@@ -28,7 +31,7 @@ from interlock.cli import (
 )
 from interlock.cli.exits import MEANINGS
 
-_ON_JOBS = (claims, waiting)
+_ON_JOBS = (claims, links, waiting)
 """Modules whose commands stand beside those of ``jobs``: importing them has added them."""
 
 _EXITS = "Exit codes: " + " · ".join(f"{code} {meaning}" for code, meaning in MEANINGS.items())
@@ -67,7 +70,9 @@ def build() -> typer.Typer:
     up.register(app)
     demo.register(app)
     status.register(app)
+    attention.register(app)
     app.add_typer(jobs.app)
+    app.add_typer(plans.app)
     work.register(app)
     events.register(app)
     for noun in (projects.app, roles.app, agents.app, owners.app):

@@ -18,6 +18,14 @@ Capabilities = Annotated[
     list[str] | None, typer.Option("--capability", help="Its jobs ask for this; repeatable.")
 ]
 
+Independent = Annotated[
+    bool | None,
+    typer.Option(
+        "--independent/--no-independent",
+        help="Whoever worked on what a job of it waits for may not claim it.",
+    ),
+]
+
 
 @command(app, "add", "roles.create")
 def add(
@@ -27,6 +35,7 @@ def add(
     lease_seconds: Lease = None,
     on_expire: Expire = None,
     capabilities: Capabilities = None,
+    independent: Independent = None,
 ) -> None:
     body = inputs.sent(
         key=role,
@@ -34,6 +43,7 @@ def add(
         lease_seconds=lease_seconds,
         on_expire=on_expire,
         capabilities=capabilities,
+        independent=independent,
     )
     session.show(session.call("roles.create", body).value, shapes.thing)
 
@@ -51,9 +61,14 @@ def edit(
     lease_seconds: Lease = None,
     on_expire: Expire = None,
     capabilities: Capabilities = None,
+    independent: Independent = None,
 ) -> None:
     body = inputs.sent(
-        label=label, lease_seconds=lease_seconds, on_expire=on_expire, capabilities=capabilities
+        label=label,
+        lease_seconds=lease_seconds,
+        on_expire=on_expire,
+        capabilities=capabilities,
+        independent=independent,
     )
     session.show(session.call("roles.update", body, path={"role": role}).value, shapes.thing)
 

@@ -91,6 +91,21 @@ def problem(document_: Mapping[str, Any], detail: str, hint: str) -> None:
 
 
 @contextmanager
+def bar(what: str, total: int) -> Iterator[Step]:
+    """How many of ``total`` bytes are done, on standard error while a person looks; silent otherwise."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda count: progress.advance(task, count)
+
+
+@contextmanager
 def counter(what: str) -> Iterator[Step]:
     """Counts on standard error while a person looks; silent otherwise."""
     if not sys.stderr.isatty():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from interlock.cli import screen
+from interlock.cli import around, screen
 from interlock.cli.screen import clean
 
 Value = Mapping[str, Any]
@@ -35,6 +35,7 @@ def job(answer: Value) -> None:
             ("  deadline", found.get("deadline")),
             ("  requires", _joined(found.get("requires"))),
             ("  capabilities", _joined(found.get("capabilities"))),
+            *around.lineage(found),
             ("  context", found.get("context")),
             ("  result", found.get("result")),
         ]
@@ -42,7 +43,10 @@ def job(answer: Value) -> None:
     for constraint in found.get("constraints") or []:
         screen.line(f"  must  {clean(constraint)}")
     for one in found.get("artifacts") or []:
-        screen.line(f"  {clean(one['type'])}  {clean(one['uri'])}")
+        state = "" if one.get("state", "referenced") == "referenced" else f"  {clean(one['state'])}"
+        screen.line(f"  {clean(one['type'])}  {clean(one.get('name') or one['uri'])}{state}")
+    for line in around.neighbours(found):
+        screen.line(line)
 
 
 def claim(answer: Value) -> None:
@@ -54,8 +58,26 @@ def claim(answer: Value) -> None:
         screen.line("nothing to claim now" + (f" (skipped: {skipped})" if skipped else ""))
         return
     job(answer)
+    for up in answer.get("upstream_results") or []:
+        screen.line(f"  result of  {clean(up['id'])}  {clean(up['status'])}{_came_to(up)}")
     held = answer["claim"]
     screen.line(f"  claimed  fence {held['fence']}, {span(held.get('expires_in'))} left")
+
+
+def _came_to(up: Value) -> str:
+    """What an upstream job came to, in short."""
+    if up.get("omitted"):
+        return "  (left out here: `interlock job show` has it)"
+    result = up.get("result") or {}
+    said = [result.get("summary"), result.get("data")]
+    return "".join(f"  {clean(part)}" for part in said if part is not None)
+
+
+def rejection(answer: Value) -> None:
+    """The retry that a review asked for, and the review, which waits for it."""
+    job({"job": answer["retry"]})
+    review = answer["reviewer"]
+    screen.line(f"{clean(review['id'])}  {clean(review['status'])}  {clean(review['summary'])}")
 
 
 def jobs(answer: Value) -> None:
@@ -78,6 +100,27 @@ def jobs(answer: Value) -> None:
     _more(answer)
 
 
+def attention(answer: Value) -> None:
+    """A page of what needs a person."""
+    screen.table(
+        ("KIND", "SINCE", "JOB", "ROLE", "SUMMARY", "WHY", "AN OWNER MAY"),
+        (
+            (
+                one["kind"],
+                one.get("since"),
+                one.get("job"),
+                one.get("role"),
+                one.get("summary"),
+                one["detail"],
+                _joined(one["allowed"]),
+            )
+            for one in answer["items"]
+        ),
+        "nothing needs a person" + (" so far" if answer.get("next_cursor") else ""),
+    )
+    _more(answer)
+
+
 def explanation(answer: Value) -> None:
     """Why a job is or is not claimable."""
     screen.line(
@@ -91,7 +134,7 @@ def explanation(answer: Value) -> None:
 def artifact(answer: Value) -> None:
     """One artifact."""
     found = answer["artifact"]
-    screen.facts((name, found[name]) for name in found)
+    screen.facts([*found.items(), ("saved", answer.get("saved"))])
 
 
 def event(answer: Value) -> None:
@@ -121,13 +164,14 @@ def events(answer: Value) -> None:
 def roles(answer: Value) -> None:
     """The roles."""
     screen.table(
-        ("KEY", "LABEL", "LEASE", "ON EXPIRE", "CAPABILITIES"),
+        ("KEY", "LABEL", "LEASE", "ON EXPIRE", "INDEPENDENT", "CAPABILITIES"),
         (
             (
                 one["key"],
                 one["label"],
                 one.get("lease_seconds"),
                 one.get("on_expire"),
+                "yes" if one.get("independent") else "no",
                 _joined(one.get("capabilities")),
             )
             for one in answer["items"]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from interlock.cli import inputs, screen, shapes
+from interlock.cli import attention, inputs, screen, shapes
 from interlock.cli.client import RefusedError
 from interlock.cli.command import Session, command
 
@@ -18,7 +18,7 @@ def register(root: typer.Typer) -> None:
     @command(
         root,
         "status",
-        text="Where you stand, in one screen.\n\nThe bus, the project, its counts, what you hold.",
+        text="Where you stand, in one screen.\n\nThe bus, the project, what you hold, its counts, what needs a person.",
     )
     def status(session: Session) -> None:
         answer = {"url": session.settings.url, "project": session.settings.project, **_standing(session)}
@@ -46,7 +46,8 @@ def register(root: typer.Typer) -> None:
 
 def _standing(session: Session) -> dict[str, Any]:
     me = session.call("system.me").value
-    return {"me": me, "health": _health(session), "stats": session.call("system.stats").value}
+    stats, needs = session.call("system.stats").value, attention.counts(session)
+    return {"me": me, "health": _health(session), "stats": stats, "attention": needs}
 
 
 def _health(session: Session) -> dict[str, Any]:
@@ -66,6 +67,8 @@ def _status(answer: Mapping[str, Any]) -> None:
     shapes.me(answer["me"])
     screen.line()
     _stats(answer["stats"])
+    if answer["attention"] is not None:
+        screen.line(f"attention: {attention.line(answer['attention'])}")
 
 
 def _stats(answer: Mapping[str, Any]) -> None:

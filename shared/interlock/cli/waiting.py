@@ -20,7 +20,7 @@ _FIRST, _LONGEST = 0.1, 3.0
 @command(
     app,
     "wait",
-    text="Wait until a job has ended.\n\nExit 0: completed; 1: failed or cancelled; 6: blocked, an owner is needed; 75: timeout.",
+    text="Wait until a job has ended.\n\nExit 0: completed; 1: failed or cancelled, by itself or as an upstream did; 6: blocked, an owner is needed; 75: timeout.",
 )
 def wait(
     session: Session,
@@ -44,4 +44,9 @@ def wait(
         time.sleep(min(pause, left))
         pause = min(pause * 1.5, _LONGEST)
     session.show(answer, shapes.job)
+    cause = answer["job"].get("caused_by")
+    if cause:
+        screen.note(
+            f"interlock: {screen.clean(answer['job']['status'])} because an upstream did; it began with {screen.clean(cause['root'])}"
+        )
     return code

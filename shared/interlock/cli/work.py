@@ -27,7 +27,8 @@ def register(root: typer.Typer) -> None:
         root,
         "work",
         text="Claim jobs and run CMD for each of them.\n\nCMD gets the job as JSON on its standard input and in the file "
-        "INTERLOCK_JOB_FILE. Exit 0 completes the job with the JSON object that CMD printed last; anything else fails "
+        "INTERLOCK_JOB_FILE, with `upstream_results` (what the jobs that it waited for came to) and `reopen_context` (why a "
+        "review sent it back, else null). Exit 0 completes the job with the JSON object that CMD printed last; anything else fails "
         "it. While CMD runs the lease is kept; when the claim is lost CMD is ended and nothing is written. SIGTERM ends "
         "CMD and gives the job back.",
     )

@@ -135,8 +135,14 @@ class _Claim:
 
     def write(self, operation: str, **body: Any) -> dict[str, Any]:
         """One write under the claim."""
-        client = _fresh(self.work, ATTEMPTS if self.work.stop.is_set() else FINAL_ATTEMPTS)
-        return client.call(operation, {"fence": self.fence, **body}, path={"job": self.id}).value
+        return self._client().call(operation, {"fence": self.fence, **body}, path={"job": self.id}).value
+
+    def read(self, operation: str, **query: Any) -> dict[str, Any]:
+        """One read of the job, as its agent."""
+        return self._client().call(operation, query=query, side="agent", path={"job": self.id}).value
+
+    def _client(self) -> Client:
+        return _fresh(self.work, ATTEMPTS if self.work.stop.is_set() else FINAL_ATTEMPTS)
 
     def end(self) -> None:
         """Stop beating."""
@@ -174,7 +180,7 @@ def _say_error(claim: _Claim, error: CommandError) -> None:
 
 
 def _start(work: Work, claim: _Claim, taken: Mapping[str, Any], folder: Path) -> Running:
-    payload = json.dumps(claim.job).encode("ascii")
+    payload = json.dumps(_task(claim, taken)).encode("ascii")
     file = folder / "job.json"
     file.write_bytes(payload)
     settings = work.client.settings
@@ -194,6 +200,15 @@ def _start(work: Work, claim: _Claim, taken: Mapping[str, Any], folder: Path) ->
     except OSError as error:
         claim.write("claims.release", reason="the worker could not start its command")
         raise usage(f"cannot run {work.command[0]}: {error.strerror}") from error
+
+
+def _task(claim: _Claim, taken: Mapping[str, Any]) -> dict[str, Any]:
+    """What the command gets: the job, what its upstream jobs came to, and for a retry why a review sent it back."""
+    return {
+        **claim.job,
+        "upstream_results": taken.get("upstream_results") or [],
+        "reopen_context": claim.read("jobs.reopen_context") if claim.job.get("reopen_of") else None,
+    }
 
 
 def _policy(taken: Mapping[str, Any]) -> dict[str, str]:
@@ -220,6 +235,8 @@ def _report(
 ) -> tuple[str, int]:
     """Tell the bus how the command ended: (outcome, exit code)."""
     if claim.lost:
+        if _sent_back(claim):
+            return _rejected(claim)
         screen.note(
             f"interlock: {claim.id}: the claim has ended ({screen.clean(claim.lost)}); nothing was written"
         )
@@ -278,15 +295,39 @@ _OWN_DOING = {"completed": OK, "failed": REFUSED, "cancelled": REFUSED, "blocked
 def _refused(claim: _Claim, refused: RefusedError) -> tuple[str, int]:
     """The bus did not take the ending: the claim is lost, or the command itself has moved its job."""
     if refused.problem_code == "wrong_state":
-        job = _fresh(claim.work).call("jobs.get", side="agent", path={"job": claim.id}).value["job"]
+        job = claim.read("jobs.get")["job"]
         if job["fence"] == claim.fence and job["status"] in _OWN_DOING:
             screen.note(f"interlock: {claim.id}: its command has left it {job['status']}")
             return str(job["status"]), _OWN_DOING[job["status"]]
     if refused.problem_code in ENDED:
         claim.lost = refused.detail
+        if _sent_back(claim):
+            return _rejected(claim)
         screen.note(
             f"interlock: {claim.id}: the command has finished, but the claim had ended ({screen.clean(refused.problem_code)}: "
             f"{screen.clean(refused.detail)}); its result was not taken"
         )
         return "lost", CONFLICT
     raise refused
+
+
+def _rejected(claim: _Claim) -> tuple[str, int]:
+    screen.note(f"interlock: {claim.id}: its command has sent the reviewed work back")
+    return "rejected", OK
+
+
+def _sent_back(claim: _Claim) -> bool:
+    """Whether the claim ended because its own command rejected what it reviewed: then it has done its work."""
+    try:
+        cursor: str | None = ""
+        while cursor is not None:
+            page = claim.read("jobs.timeline", limit=1_000, cursor=cursor or None)
+            if any(
+                event["type"] == "job.rejected" and event["data"].get("fence") == claim.fence
+                for event in page["items"]
+            ):
+                return True
+            cursor = page["next_cursor"]
+    except CommandError:
+        pass  # not known: the claim counts as lost, which is true in any case
+    return False

@@ -32,21 +32,32 @@ def reasons(job: Job, actor: Actor, project: Project, now: int) -> list[Reason]:
     missing = [name for name in job.capabilities if name not in actor.capabilities]
     if missing:
         found.append(Reason("missing_capability", f"the job asks for {', '.join(missing)}"))
-    state = _state_reason(job, actor, now)
-    if state:
-        found.append(state)
+    if actor.id in job.excluded:
+        found.append(
+            Reason("excluded", "the job is independent, and the caller worked on what it depends on")
+        )
+    found.extend(_state_reasons(job, actor, now))
     pause = project.pause_of((job.role,), actor.id)
     if pause:
         found.append(Reason("paused", f"an owner has paused claims of {pause.replace(':', ' ')}"))
     return found
 
 
+def _state_reasons(job: Job, actor: Actor, now: int) -> list[Reason]:
+    if job.status == PENDING:
+        found = []
+        if job.upstreams or job.links or job.not_before is None:
+            found.append(Reason("waiting_upstream", "it waits for jobs that are not completed"))
+        if job.not_before is not None and (job.not_before > now or not found):
+            found.append(Reason("not_yet", f"not before {rfc3339(job.not_before)}", job.not_before))
+        return found
+    state = _state_reason(job, actor, now)
+    return [state] if state else []
+
+
 def _state_reason(job: Job, actor: Actor, now: int) -> Reason | None:
     if job.status in ENDED:
-        return Reason("ended", f"the job is {job.status}")
-    if job.status == PENDING:
-        when = f"not before {rfc3339(job.not_before)}" if job.not_before else "it is pending"
-        return Reason("not_yet", when, job.not_before)
+        return Reason("ended", f"the job is {job.stage}")
     if job.status in HELD:
         if not job.lapsed(now):
             who = (

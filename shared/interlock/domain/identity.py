@@ -48,6 +48,7 @@ class Role:
     lease_seconds: int | None = None
     on_expire: str | None = None
     capabilities: tuple[str, ...] = ()
+    independent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

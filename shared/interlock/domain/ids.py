@@ -12,6 +12,12 @@ def _base32(value: int) -> str:
     return "".join(ALPHABET[(value >> shift) & 31] for shift in range(125, -1, -5))
 
 
+def is_id(prefix: str, text: str) -> bool:
+    """Whether a text has the form of an id of this kind."""
+    name, _, rest = text.partition("_")
+    return name == prefix and len(rest) == 26 and ID_CHARACTERS.issuperset(rest)
+
+
 def ulid(prefix: str, now: int, entropy: bytes) -> str:
     """A ULID: 48 bits of time in ms, 80 bits of entropy (10 bytes)."""
     return f"{prefix}_{_base32((now & (1 << 48) - 1) << 80 | int.from_bytes(entropy[:10], 'big'))}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from interlock.domain import limits
 from interlock.domain.ledger import GENESIS, Fact
-from interlock.domain.lifecycle import HELD, IN_PROGRESS, LEASED
+from interlock.domain.lifecycle import CASCADED, FAILED, HELD, IN_PROGRESS, LEASED, PENDING
 
 PRIORITIES: Mapping[str, int] = {"low": 10, "normal": 20, "high": 30, "urgent": 40}
 
@@ -19,7 +19,13 @@ class Job:
 
     ``context``, ``result_ref`` name staged documents by their content hash ("" = the one in BODY).
     ``later_artifacts`` counts artifacts attached after creation. ``*_hop`` number the timer chains that count.
-    ``stopped_fence`` is the fence that an owner's stop or cancel ended.
+    ``stopped_fence`` is the fence that an owner's stop or cancel ended. ``upstreams`` counts the jobs that
+    ``blocked_by`` named at creation, ``links`` those that were added or replaced since. ``cascade`` says which
+    upstream ended the job, and which job was the root of that. ``past`` are earlier holders; ``excluded`` those
+    who may not claim an ``independent`` job (filled in when it is published). ``routing`` are the endings that the
+    job has rules for, ``unrouted`` those that came and whose jobs are still to be made: the number of the event
+    (as text), and the status that it brought. ``begun`` says when a review sent the job back, and which others had
+    begun by then on what came of it. ``archived`` says when the job went to the archive, and under which name.
     """
 
     id: str
@@ -38,11 +44,24 @@ class Job:
     on_expire: str = "publish"
     external_id: str | None = None
     parent: str | None = None
+    on_upstream_failure: str = "match"
+    independent: bool = False
+    routing: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = ()
     not_before: int | None = None
     deadline: int | None = None
     trace: str | None = None
+    # links
+    upstreams: int = 0
+    links: int = 0
+    cascade: Mapping[str, str] | None = None
+    reopen_of: str | None = None
+    retry: str | None = None
+    routed_from: str | None = None
+    unrouted: Mapping[str, str] | None = None
+    begun: Mapping[str, Any] | None = None
+    archived: Mapping[str, Any] | None = None
     # holding
     fence: int = 0
     assignee: str | None = None
@@ -54,6 +73,8 @@ class Job:
     lease_first: int | None = None
     claim_key: bytes | None = None
     stopped_fence: int | None = None
+    past: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
     # history that the present needs
     published_at: int | None = None
     started_at: int | None = None
@@ -87,6 +108,23 @@ class Job:
     def entity(self) -> str:
         """How the ledger names the job."""
         return f"job/{self.id}"
+
+    @property
+    def stage(self) -> str:
+        """Where the job stands in the transition table: its status, or failed by cascade."""
+        return CASCADED if self.status == FAILED and self.cascade else self.status
+
+    @property
+    def waits(self) -> bool:
+        """Whether the barrier decides what becomes of the job."""
+        return self.status == PENDING or (self.stage == CASCADED and self.archived is None)
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """Every agent that held the job, the latest one included."""
+        return (
+            self.past if self.assignee is None or self.assignee in self.past else (*self.past, self.assignee)
+        )
 
     @property
     def attempt(self) -> int:

@@ -49,7 +49,8 @@ def canonical(value: Any) -> bytes:
 def digest_of(event: Mapping[str, Any]) -> str:
     """The digest that an event must carry, as hex."""
     body = {name: value for name, value in event.items() if name != "digest"}
-    return hashlib.sha256(str(event["prev"]).encode("ascii") + canonical(body)).hexdigest()
+    # what is no digest at all (in an export, say) is hashed too, and fits nothing
+    return hashlib.sha256(str(event["prev"]).encode("utf-8", "surrogatepass") + canonical(body)).hexdigest()
 
 
 def seal(
@@ -96,43 +97,122 @@ def verify(
 
     Names the first bad link of each entity. Entities that only ``heads`` or only ``events`` know are checked too.
     """
-    chains: dict[str, dict[int, Mapping[str, Any]]] = {}
-    findings: list[Finding] = []
+    chains = Chains()
     for event in events:
+        chains.add(event)
+    return chains.findings(heads)
+
+
+_KEPT = 16
+"""Bytes of a digest that are kept of an event that fits: enough to know its twin, and the head that it made."""
+
+
+@dataclass(slots=True)
+class _Chain:
+    """One entity's events: those that fit, in order, and those that wait for the ones before them (or follow a bad
+    link), as (prev, digest, the digest that their content has)."""
+
+    digests: bytearray = field(default_factory=bytearray)
+    last: str = GENESIS
+    waiting: dict[int, tuple[str, str, str]] = field(default_factory=dict)
+    bad: Finding | None = None
+
+    @property
+    def length(self) -> int:
+        """How many events fit."""
+        return len(self.digests) // _KEPT
+
+    def kept(self, seq: int) -> bytes:
+        """What is kept of an event that fits."""
+        return bytes(self.digests[(seq - 1) * _KEPT : seq * _KEPT])
+
+
+class Chains:
+    """Checks chains as events come, in any order and with repeats allowed, without keeping the events."""
+
+    def __init__(self) -> None:
+        self._chains: dict[str, _Chain] = {}
+        self._findings: list[Finding] = []
+        self.events = 0
+        """Events that came, repeats included."""
+
+    @property
+    def entities(self) -> Iterable[str]:
+        """Whose events came."""
+        return self._chains.keys()
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        """Take one more event."""
+        self.events += 1
         entity, seq = str(event["entity"]), int(event["seq"])
         if seq < 1:
-            findings.append(Finding(entity, seq, "broken", "events are numbered from 1"))
-            continue
-        known = chains.setdefault(entity, {}).setdefault(seq, event)
-        if known is not event and known != event:
-            findings.append(Finding(entity, seq, "fork", "two different events carry this number"))
-    for entity in sorted({*chains, *(heads or {})}):
-        finding = _first_bad_link(entity, chains.get(entity, {}), (heads or {}).get(entity))
-        if finding:
-            findings.append(finding)
-    return findings
+            self._findings.append(Finding(entity, seq, "broken", "events are numbered from 1"))
+            return
+        chain = self._chains.setdefault(entity, _Chain())
+        link = (str(event["prev"]), str(event["digest"]), digest_of(event))
+        if seq > chain.length:
+            if chain.waiting.setdefault(seq, link) == link:
+                _advance(entity, chain)
+                return
+        elif link[1] == link[2] and bytes.fromhex(link[2])[:_KEPT] == chain.kept(seq):
+            return
+        self._findings.append(Finding(entity, seq, "fork", "two different events carry this number"))
+
+    def has(self, entity: str, seq: int) -> bool:
+        """Whether this event has come."""
+        chain = self._chains.get(entity)
+        return chain is not None and (1 <= seq <= chain.length or seq in chain.waiting)
+
+    def reach(self, entity: str) -> int:
+        """Up to which number the entity's events have come without a hole."""
+        chain = self._chains.get(entity)
+        if chain is None:
+            return 0
+        reach = chain.length
+        while reach + 1 in chain.waiting:
+            reach += 1
+        return reach
+
+    def findings(self, heads: Mapping[str, tuple[int, str]] | None = None) -> list[Finding]:
+        """What is wrong with what came; ``heads`` maps entity → (version, digest)."""
+        heads = heads or {}
+        found = list(self._findings)
+        for entity in sorted({*self._chains, *heads}):
+            finding = _first_bad_link(entity, self._chains.get(entity, _Chain()), heads.get(entity))
+            if finding:
+                found.append(finding)
+        return found
 
 
-def _first_bad_link(
-    entity: str, chain: Mapping[int, Mapping[str, Any]], head: tuple[int, str] | None
-) -> Finding | None:
-    previous = GENESIS
-    last = max(chain, default=0)
-    for seq in range(1, last + 1):
-        event = chain.get(seq)
-        if event is None:
-            return Finding(entity, seq, "hole", f"event {seq} is missing below {last}")
-        if event["prev"] != previous:
-            return Finding(entity, seq, "broken", "it does not follow from the event before it")
-        if digest_of(event) != event["digest"]:
-            return Finding(entity, seq, "broken", "its content does not fit its digest")
-        previous = str(event["digest"])
+def _advance(entity: str, chain: _Chain) -> None:
+    """Take over the waiting events that fit now."""
+    while chain.bad is None and (link := chain.waiting.get(chain.length + 1)) is not None:
+        seq = chain.length + 1
+        prev, digest, content = link
+        if prev != chain.last:
+            chain.bad = Finding(entity, seq, "broken", "it does not follow from the event before it")
+        elif digest != content:
+            chain.bad = Finding(entity, seq, "broken", "its content does not fit its digest")
+        else:
+            del chain.waiting[seq]
+            chain.digests += bytes.fromhex(digest)[:_KEPT]
+            chain.last = digest
+
+
+def _first_bad_link(entity: str, chain: _Chain, head: tuple[int, str] | None) -> Finding | None:
+    if chain.bad:
+        return chain.bad
+    if chain.waiting:
+        seq, last = chain.length + 1, max(chain.waiting)
+        return Finding(entity, seq, "hole", f"event {seq} is missing below {last}")
     if head is None:
         return None
     version, digest = head
-    if version > last:
-        return Finding(entity, last + 1, "short", f"the head is at {version}, the ledger ends at {last}")
-    at_head = chain[version]["digest"] if version in chain else GENESIS
-    if at_head != digest:
-        return Finding(entity, version, "broken", "the head's digest is another one")
-    return None
+    if version > chain.length:
+        detail = f"the head is at {version}, the ledger ends at {chain.length}"
+        return Finding(entity, chain.length + 1, "short", detail)
+    if version == chain.length:
+        same = chain.last == digest
+    else:
+        same = digest.startswith(chain.kept(version).hex() if version > 0 else GENESIS)
+    return None if same else Finding(entity, version, "broken", "the head's digest is another one")

@@ -47,6 +47,42 @@ INLINE_BYTES = 256
 BLOB_BYTES = 32 * 1024
 """Compressed documents above this size are blobs."""
 
+UPSTREAMS = 1_000
+"""Jobs that one job can wait for."""
+LINK_WALK = 2_000
+"""Jobs that the search for a cycle looks at before it refuses a link."""
+PLAN_JOBS = 200
+PLAN_LINKS = 5_000
+"""Entries of all `blocked_by` of a plan."""
+PLAN_EXTERNAL_IDS = 40
+"""External ids of a plan are taken in the one transaction (of ≤ 100 parts) that makes the plan real."""
+REF_CHARACTERS = 80
+RULES = 10
+GUARD_FIELD_CHARACTERS = 200
+GUARD_VALUE_BYTES = 4 * 1024
+REJECTION_SENT_CHARACTERS = 20_000
+REJECTION_CHARACTERS = 2_000
+"""A longer rejection reason is cut here, and the answer says so."""
+GRAPH_DEPTH = (1, 50)
+DEFAULT_GRAPH_DEPTH = 5
+GRAPH_NODES = 1_000
+NEIGHBOURS = 100
+"""Downstream jobs that `GET job` names."""
+UPSTREAM_RESULTS = 20
+UPSTREAM_RESULTS_BYTES = 256 * 1024
+"""Results of upstream jobs that a claim's answer carries; what is beyond is named and marked `omitted`."""
+UPLOAD_SECONDS = 900
+"""How long the address of an upload takes it; what has begun by then may end later."""
+UPLOAD_BYTES = 5 * 1024**3
+"""What S3 takes in one PUT."""
+VERIFY_SECONDS = 86_400
+"""How long after that an upload can still be verified: a large one takes its time."""
+UNVERIFIED_DAYS = 7
+"""After so many days an upload that nobody verified goes away; far more than it can be verified for."""
+DOWNLOAD_SECONDS = 300
+FILE_NAME_CHARACTERS = 255
+RETENTION_DAYS = (1, 3_650)
+
 MAX_RETRIES = 20
 DEFAULT_RETRIES = 3
 LEASE_SECONDS = (30, 86_400)

@@ -5,7 +5,7 @@ Each function is one operation of lifecycle.py. The caller's relation (source, o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interlock.domain import lifecycle, limits
@@ -39,7 +39,7 @@ _LEASE = ("lease_until", "lease_first", "lease_hop")
 
 def _enter(status: str, now: int, **more: Any) -> dict[str, Any]:
     """Attributes of entering a status: its time stamp; what an earlier status left is cleared."""
-    cleared: dict[str, Any] = dict.fromkeys(_CLEARED)
+    cleared: dict[str, Any] = {**dict.fromkeys(_CLEARED), "cascade": None}
     stamp = "started_at" if status == IN_PROGRESS else f"{status}_at"
     return {**cleared, "status": status, **({} if status == PENDING else {stamp: now}), **more}
 
@@ -49,8 +49,9 @@ def _lease(now: int, seconds: int) -> dict[str, Any]:
     return {"lease_until": until, "lease_first": until, "lease_hop": 1}
 
 
-def _nobody() -> dict[str, Any]:
-    return dict.fromkeys(_HOLDING)
+def _nobody(job: Job) -> dict[str, Any]:
+    """Attributes of a job that nobody holds: whoever did is remembered, for those who ask for somebody else."""
+    return {**dict.fromkeys(_HOLDING), "past": job.workers}
 
 
 def where_now(job: Job) -> str:
@@ -64,18 +65,22 @@ def where_now(job: Job) -> str:
 
 def wrong_state(job: Job, operation: str) -> InterlockError:
     """The refusal of an operation that the status does not allow, naming what is allowed."""
-    now_allowed = lifecycle.allowed_now(job.status)
+    now_allowed = lifecycle.allowed_now(job.stage)
     choice = "allowed now: " + ", ".join(now_allowed) if now_allowed else "nothing changes it any more"
     return InterlockError(
         "wrong_state",
-        f"{operation} is not possible: the job is {job.status}; {choice}",
+        f"{operation} is not possible: the job is {_stage(job)}; {choice}",
         extra={"job_status": job.status, "allowed": now_allowed},
     )
 
 
+def _stage(job: Job) -> str:
+    return f"{job.stage} (root: {job.cascade['root']})" if job.cascade else job.status
+
+
 def require(job: Job, operation: str) -> None:
-    """Raise ``wrong_state`` unless the table permits the operation from the job's status."""
-    if not lifecycle.permits(operation, job.status):
+    """Raise ``wrong_state`` unless the table permits the operation from the job's stage."""
+    if not lifecycle.permits(operation, job.stage):
         raise wrong_state(job, operation)
 
 
@@ -110,12 +115,61 @@ def require_source_or_claim(job: Job, actor: Actor, fence: int | None, doing: st
         raise InterlockError("forbidden", f"only the job's source, its holder or an owner may {doing}")
 
 
-def activate(now: int) -> Change:
-    """pending → published: nothing holds it back any more."""
+def activate(now: int, by: Mapping[str, Any], excluded: Sequence[str] = ()) -> Change:
+    """pending → published: nothing holds it back any more. ``by``: what opened last, for the event; ``excluded``: who may not claim."""
     return Change(
-        _enter(PUBLISHED, now, start_hop=None),
-        (Fact("job.activated", PENDING, PUBLISHED, {"activated_by": "not_before"}),),
+        _enter(PUBLISHED, now, start_hop=None, excluded=tuple(excluded)),
+        (Fact("job.activated", PENDING, PUBLISHED, by),),
     )
+
+
+def cascade(job: Job, now: int, status: str, upstream: str, root: str) -> Change:
+    """An upstream failed or was cancelled, and so does this job. ``root`` is the job with which it began."""
+    reason = f"upstream {upstream} {status}"
+    field = "failure_reason" if status == FAILED else "cancel_reason"
+    data = {field: reason, "caused_by": {"upstreams": [upstream], "root": root}}
+    attributes = _enter(status, now, **{field: reason}) | {"cascade": {"upstream": upstream, "root": root}}
+    return Change(attributes, (Fact(f"job.{status}", job.status, status, data),))
+
+
+def blame(job: Job, upstream: str, root: str) -> Change:
+    """The root that a job failed by has come back, and another keeps it failed: it names that one from now on."""
+    cause = {"upstreams": [upstream], "root": root}
+    before = {"upstreams": [job.cascade["upstream"]], "root": job.cascade["root"]} if job.cascade else None
+    attributes = {
+        "failure_reason": f"upstream {upstream} {FAILED}",
+        "cascade": {"upstream": upstream, "root": root},
+    }
+    fact = Fact("job.updated", FAILED, FAILED, {"changes": {"caused_by": [before, cause]}})
+    return Change(attributes, (fact,), work=False)
+
+
+def revive(job: Job, now: int) -> Change:
+    """failed by cascade → pending: no upstream is failed any more; the barrier goes on from there."""
+    require(job, "revive")
+    data = {"root": job.cascade["root"]} if job.cascade else {}
+    return Change(_enter(PENDING, now), (Fact("job.revived", FAILED, PENDING, data),))
+
+
+def link(job: Job, now: int, upstream: str, *, satisfied: bool, excluded: Sequence[str] = ()) -> Change:
+    """A job that nobody has started gets one more upstream; it waits unless that is satisfied already.
+
+    ``excluded``: who else may not claim it, where it stays published.
+    """
+    require(job, "link")
+    to = job.status if satisfied else PENDING
+    attributes = {"links": job.links + 1, **(_enter(PENDING, now) if to != job.status else {})}
+    if excluded:
+        attributes["excluded"] = tuple(dict.fromkeys((*job.excluded, *excluded)))
+    fact = Fact("job.linked", job.status, to, {"type": "blocks", "upstream": upstream})
+    return Change(attributes, (fact,), work=to != job.status)
+
+
+def reject(job: Job, now: int, data: Mapping[str, Any]) -> Change:
+    """The review sends its upstream back: the reviewer waits for the retry, and nobody holds it."""
+    require(job, "reject")
+    attributes = {**_nobody(job), **_enter(PENDING, now, fence=job.fence + 1, links=job.links + 1)}
+    return Change(attributes, (Fact("job.rejected", IN_PROGRESS, PENDING, {"fence": job.fence, **data}),))
 
 
 def claim(
@@ -169,7 +223,7 @@ def lapse(job: Job, now: int) -> Change:
         return Change(attributes, (Fact("job.lease_expired", job.status, FAILED, data),))
     data |= {"retry_count": job.retry_count + 1}
     attributes = {
-        **_nobody(),
+        **_nobody(job),
         **_enter(PUBLISHED, now, fence=job.fence + 1, retry_count=job.retry_count + 1, last_failure=failure),
     }
     return Change(attributes, (Fact("job.lease_expired", job.status, PUBLISHED, data),))
@@ -183,7 +237,7 @@ def release(job: Job, now: int, reason: str | None) -> Change:
     """The holder gives the job back; no attempt is counted."""
     require(job, "release")
     data = {"fence": job.fence, **({"reason": reason} if reason else {})}
-    attributes = {**_nobody(), **_enter(PUBLISHED, now, fence=job.fence + 1)}
+    attributes = {**_nobody(job), **_enter(PUBLISHED, now, fence=job.fence + 1)}
     return Change(attributes, (Fact("job.released", job.status, PUBLISHED, data),))
 
 
@@ -249,7 +303,7 @@ def retry(job: Job, now: int, max_retries: int | None) -> Change:
     budget = job.max_retries if max_retries is None else max_retries
     _spend(job, budget)
     attributes = {
-        **_nobody(),
+        **_nobody(job),
         **_enter(PUBLISHED, now, retry_count=job.retry_count + 1, max_retries=budget),
     }
     data: dict[str, Any] = {"retry_count": job.retry_count + 1}
@@ -269,7 +323,7 @@ def stop(job: Job, now: int, then: str, reason: str, role: str | None) -> Change
     target = {"publish": PUBLISHED, "fail": FAILED, "cancel": CANCELLED}[then]
     reasons = {FAILED: "failure_reason", CANCELLED: "cancel_reason"}
     data: dict[str, Any] = {"fence": job.fence, "holder": job.assignee, "then": then, "reason": reason}
-    attributes = {**_nobody(), **_enter(target, now, fence=job.fence + 1, stopped_fence=job.fence)}
+    attributes = {**_nobody(job), **_enter(target, now, fence=job.fence + 1, stopped_fence=job.fence)}
     if target in reasons:
         attributes[reasons[target]] = reason
     if target == FAILED:
@@ -285,7 +339,10 @@ def cancel(job: Job, now: int, reason: str, *, by_holder: bool) -> Change:
     require(job, "cancel")
     data = {"cancel_reason": reason, **({"fence": job.fence} if job.status in HELD else {})}
     stopped = {"stopped_fence": job.fence} if job.status in HELD and not by_holder else {}
-    attributes = {**_nobody(), **_enter(CANCELLED, now, cancel_reason=reason, fence=job.fence + 1, **stopped)}
+    attributes = {
+        **_nobody(job),
+        **_enter(CANCELLED, now, cancel_reason=reason, fence=job.fence + 1, **stopped),
+    }
     return Change(attributes, (Fact("job.cancelled", job.status, CANCELLED, data),))
 
 
@@ -293,7 +350,7 @@ def pass_deadline(job: Job, now: int, *, cancels: bool) -> Change:
     """The deadline is over: one ``job.overdue`` event, and an end when the project's setting says so."""
     overdue = Fact("job.overdue", job.status, job.status, {"deadline": rfc3339(job.deadline or now)})
     mark = {"overdue": job.deadline, "deadline_hop": None}
-    if not cancels or not lifecycle.permits("expire_deadline", job.status):
+    if not cancels or not lifecycle.permits("expire_deadline", job.stage):
         return Change(mark, (overdue,), work=False)
     ended = cancel(job, now, "deadline", by_holder=False)
     return Change({**ended.set, **mark}, (overdue, *ended.facts))

@@ -53,7 +53,11 @@ _JOB: Schema = {
     "blocked_reason": _maybe(TEXT), "unblock_reason": _maybe(TEXT), "failure_reason": _maybe(TEXT), "cancel_reason": _maybe(TEXT),
     "last_failure": _maybe(_object({"attempt": NUMBER, "at": TIME, "reason": TEXT, "by": TEXT})),
     "traceparent": _maybe(TEXT), "rev": NUMBER,
+    "blocked_by": _list(TEXT), "upstream": _list(_ref("Upstream")), "on_upstream_failure": TEXT, "independent": FLAG,
+    "routing": _list(_ref("RuleShown")), "caused_by": _maybe(_object({"upstreams": _list(TEXT), "root": TEXT})),
+    "reopen_of": _maybe(TEXT), "retried_by": _maybe(TEXT), "routed_from": _maybe(TEXT),
 }  # fmt: skip
+_DOWNSTREAM: Schema = {"downstream": _list(TEXT), "downstream_more": FLAG}
 _LEASE: Schema = {
     "fence": NUMBER,
     "expires_at": _maybe(TIME),
@@ -73,14 +77,42 @@ def schemas() -> dict[str, Schema]:
     job, claim = {"job": _ref("Job")}, {"claim": _maybe(_ref("Lease"))}
     return {
         "Actor": _object({"kind": TEXT, "id": TEXT, "label": TEXT}, {"rights": TEXT, "scope": TEXT, "via": TEXT}),
-        "Job": _object(_JOB),
+        "Job": _object(_JOB, _DOWNSTREAM),
+        "Upstream": _object({"id": TEXT, "type": TEXT, "state": {"type": "string", "enum": ["open", "satisfied", "failed", "replaced"]}}, {"replaced_by": TEXT}),
+        "RuleShown": _object({
+            "role": TEXT, "summary": TEXT, "on": TEXT, "when": _maybe(_object({"field": TEXT, "op": TEXT}, {"value": ANY})), "context": FREE,
+            "constraints": _list(TEXT), "priority": NUMBER, "artifacts": _list(FREE), "max_retries": NUMBER,
+        }),
+        "UpstreamResult": _object({"id": TEXT, "summary": TEXT, "role": TEXT, "status": TEXT, "result": _maybe(_ref("ResultShown"))}, {"omitted": FLAG}),
+        "Rejected": _object({"retry": _ref("Job"), "reviewer": _ref("Job"), "reason_truncated": FLAG}),
+        "Rejection": _object({"reviewer": TEXT, "rejected_by": _ref("Actor"), "rejected_at": TIME, "reason": TEXT, "reason_truncated": FLAG}),
+        "ReopenContext": _object({
+            "retry": TEXT, "original": TEXT, "reviewer": TEXT, "rejected_by": _ref("Actor"), "rejected_at": TIME, "reason": TEXT,
+            "reason_truncated": FLAG, "retry_count": NUMBER, "max_retries": NUMBER, "summary": TEXT, "constraints": _list(TEXT), "role": TEXT,
+            "rejections": _list(_ref("Rejection")),
+        }),
+        "Graph": _object({
+            "nodes": _list(_object({"id": TEXT, "summary": TEXT, "status": TEXT, "role": TEXT})),
+            "edges": _list(_object({"from": TEXT, "to": TEXT, "type": TEXT})), "truncated": FLAG,
+        }),
+        "AttentionItem": _object(
+            {"kind": {"type": "string", "enum": [
+                "dead_letters", "blocked", "stale_holder", "failed", "retries_spent", "reopened_upstream", "nobody_can_take", "overdue",
+            ]}, "detail": TEXT, "since": _maybe(TIME), "allowed": _list(TEXT)},
+            {"job": TEXT, "summary": TEXT, "status": TEXT, "role": TEXT, "jobs": _list(TEXT)},
+        ),
+        "AttentionPage": _page("AttentionItem"),
+        "PlanAnswer": {"anyOf": [
+            _object({"plan": TEXT, "jobs": {"type": "object", "additionalProperties": TEXT}}),
+            _object({"claimable": _list(TEXT), "pending": _list(TEXT)}),
+        ]},
         "JobSummary": _object(_SUMMARY),
         "JobAnswer": _object(job),
         "JobPage": _page("JobSummary"),
         "Lease": _object(_LEASE, _LEASE_MORE),
         "ClaimAnswer": _object(
             {"job": _maybe(_ref("Job")), **claim},
-            {"notices": _list(_ref("Notice")), "poll_after_ms": NUMBER, "skipped": {"type": "object", "additionalProperties": NUMBER}},
+            {"notices": _list(_ref("Notice")), "upstream_results": _list(_ref("UpstreamResult")), "poll_after_ms": NUMBER, "skipped": {"type": "object", "additionalProperties": NUMBER}},
         ),
         "Notice": _object({"code": TEXT, "detail": TEXT}, {"job": TEXT, "reason": _maybe(TEXT)}),
         "HeartbeatClaim": _object(
@@ -90,10 +122,15 @@ def schemas() -> dict[str, Schema]:
         "HeartbeatAnswer": _object({"claims": _list(_ref("HeartbeatClaim")), "notices": _list(_ref("Notice")), **_CURSOR}),
         "ResultShown": _object({"summary": _maybe(TEXT), "data": ANY, "artifacts": _list(TEXT)}),
         "ArtifactShown": _object({
-            "id": TEXT, "type": TEXT, "uri": TEXT, "checksum": _maybe(TEXT), "metadata": _maybe(FREE), "state": TEXT,
+            "id": TEXT, "type": TEXT, "uri": TEXT, "checksum": _maybe(TEXT), "metadata": _maybe(FREE),
+            "state": {"type": "string", "enum": ["referenced", "awaiting_upload", "verified", "altered"]},
             "author": _ref("Actor"), "created_at": TIME,
-        }),
+        }, {"name": TEXT, "size": NUMBER, "sha256": TEXT, "expires_at": TIME, "verified_at": TIME}),
         "ArtifactAnswer": _object({"artifact": _ref("ArtifactShown")}),
+        "ArtifactAttached": _object({"artifact": _ref("ArtifactShown")}, {"upload": _object({
+            "method": TEXT, "url": TEXT, "headers": {"type": "object", "additionalProperties": TEXT}, "expires_in": NUMBER,
+        })}),
+        "ArtifactRead": _object({"artifact": _ref("ArtifactShown")}, {"download": _object({"url": TEXT, "expires_in": NUMBER})}),
         "Event": _object({
             "seq": NUMBER, "at": TIME, "type": TEXT, "entity": TEXT, "actor": _ref("Actor"), "from": _maybe(TEXT),
             "to": _maybe(TEXT), "data": FREE, "prev": TEXT, "digest": TEXT,
@@ -109,7 +146,7 @@ def schemas() -> dict[str, Schema]:
         }),
         "RoleShown": _object({
             "key": TEXT, "label": TEXT, "lease_seconds": _maybe(NUMBER), "on_expire": _maybe(TEXT), "capabilities": _list(TEXT),
-            "created_at": TIME,
+            "independent": FLAG, "created_at": TIME,
         }),
         "RoleAnswer": _object({"role": _ref("RoleShown")}),
         "RolePage": _page("RoleShown"),

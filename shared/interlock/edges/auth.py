@@ -91,7 +91,7 @@ def _target(found: Mapping[Key, Item], key: Key | None) -> Job | Agent | Owner |
     if key is None or key not in found:
         return None
     head = items.read(found[key])
-    return None if isinstance(head, Project) else head
+    return head if isinstance(head, Job | Agent | Owner) else None
 
 
 def _authenticated(item: Item | None, credential: Credential, now: int) -> Agent | Owner:

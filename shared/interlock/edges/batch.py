@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from interlock.app import dispatch, timers
+from interlock.app import dispatch
+from interlock.app.consumers import CONSUMERS
 from interlock.app.dispatch import Effects
 from interlock.edges import runtime, telemetry
 from interlock.errors import StoreError
@@ -22,7 +23,7 @@ def queue_handler(queue: str) -> Handler:
     from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
     from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-    consume = {"lease": timers.handle}[queue]
+    consume = CONSUMERS[queue]
 
     def one(record: SQSRecord) -> None:
         receives = int(record.attributes.approximate_receive_count)

@@ -181,6 +181,7 @@ def _call(request: _Request, operation: Operation, body_model: Any, query_model:
         body_hash=jsonio.digest(raw),
         if_match=if_match,
         trace=trace if trace and _TRACE.fullmatch(trace) else None,
+        base=request.base,
     )
 
 

@@ -28,6 +28,7 @@ _PARAMETERS: Mapping[str, str] = {
 _AREAS: Mapping[str, str] = {
     "jobs": "Publishing, reading and changing jobs.",
     "claims": "Taking a job, keeping its lease, ending it.",
+    "plans": "Publishing many jobs that wait for each other.",
     "ledger": "The history of every change.",
     "roles": "Routing labels for work.",
     "agents": "Enrolled AIs and scripts, and their tokens.",

@@ -61,8 +61,12 @@ _ROWS = (
     _op("jobs.timeline", f"GET {JOB}/events", "ledger:timeline", "Read a job's events.", "Timeline", query="TimelineQuery", renews=True),
     _op("jobs.record", f"POST {JOB}/events", "jobs:record", "Record a custom event on a job.", "EventAnswer", body="CustomEvent", created=True, renews=True),
     _op("jobs.explain", f"GET {JOB}/explain", "claims:explain", "Say why a job is or is not claimable.", "Explanation", query="ExplainQuery", renews=True),
-    _op("jobs.attach", f"POST {JOB}/artifacts", "artifacts:attach", "Attach an artifact by reference.", "ArtifactAnswer", body="ArtifactAttach", created=True, renews=True),
-    _op("jobs.artifact", f"GET {JOB}/artifacts/{{artifact}}", "artifacts:get", "Read one artifact.", "ArtifactAnswer", renews=True),
+    _op("jobs.attach", f"POST {JOB}/artifacts", "artifacts:attach", "Attach an artifact: a reference, or a slot for an upload.", "ArtifactAttached", body="ArtifactAttach", created=True, renews=True),
+    _op("jobs.artifact", f"GET {JOB}/artifacts/{{artifact}}", "artifacts:get", "Read one artifact, and where to download an upload.", "ArtifactRead", renews=True),
+    _op("jobs.verify", f"POST {JOB}/artifacts/{{artifact}}/verify", "uploads:verify", "Verify what was uploaded for an artifact.", "ArtifactAnswer", body="Verify", renews=True),
+    _op("jobs.link", f"POST {JOB}/links", "links:add", "Let a job wait for another one.", "JobAnswer", body="Link"),
+    _op("jobs.graph", f"GET {JOB}/graph", "graph:read", "Read the jobs around a job and their links.", "Graph", query="GraphQuery", renews=True),
+    _op("jobs.reopen_context", f"GET {JOB}/reopen-context", "review:reopen_context", "Say why a review sent the work back.", "ReopenContext", renews=True),
     _op("jobs.cancel", f"POST {JOB}/cancel", "jobs:cancel", "Cancel a job.", "JobAnswer", body="Cancel"),
     _op("jobs.retry", f"POST {JOB}/retry", "jobs:retry", "Publish a failed job again.", "JobAnswer", body="Retry"),
     _op("jobs.stop", f"POST {JOB}/stop", "jobs:stop", "Take a held job from its holder.", "JobAnswer", body="Stop"),
@@ -77,6 +81,9 @@ _ROWS = (
     _op("claims.release", f"POST {JOB}/release", "claims:release", "Give the job back to the board.", "JobAnswer", body="Release"),
     _op("claims.restart", f"POST {JOB}/restart", "claims:restart", "Start a failed job again, as its last holder.", "ClaimAnswer", body="Restart"),
     _op("claims.heartbeat", f"POST {P}/heartbeat", "leases:heartbeat", "Renew the caller's leases.", "HeartbeatAnswer", body="Heartbeat"),
+    _op("claims.reject", f"POST {JOB}/reject", "review:reject", "Send a reviewed job back, with a reason.", "Rejected", body="Reject"),
+    # plans
+    _op("plans.create", f"POST {P}/plans", "plans:create", "Publish many jobs that wait for each other, all or none.", "PlanAnswer", body="Plan", created=True),
     # ledger
     _op("ledger.feed", f"GET {P}/events", "ledger:feed", "Read the project's events as they were written.", "Feed", query="FeedQuery"),
     # roles
@@ -117,6 +124,7 @@ _ROWS = (
     # system
     _op("system.me", f"GET {P}/me", "system:me", "Who the caller is and what it holds.", "Me", query="CursorQuery"),
     _op("system.stats", f"GET {P}/stats", "system:stats", "Counts and ages of what is on the board.", "Stats"),
+    _op("system.attention", f"GET {P}/attention", "attention:read", "What needs a person, and what may be done about it.", "AttentionPage", query="PageQuery"),
     _op("system.repair", f"POST {P}/repair", "system:repair", "Send again what an entity's head implies.", "Repaired", body="Repair"),
     _op("system.dead_letters", "GET /v1/dead-letters", "system:dead_letters", "Count the messages and records that could not be handled.", "DeadLetters"),
     _op("system.redrive", "POST /v1/dead-letters/redrive", "system:redrive", "Handle dead letters again.", "Redriven", body="Redrive"),

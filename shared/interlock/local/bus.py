@@ -20,6 +20,7 @@ from interlock.domain import ids
 from interlock.domain.identity import INSTALLATION, write_token
 from interlock.edges import runtime
 from interlock.local import engines, folder, server, template
+from interlock.local.door import Door
 from interlock.local.engines import Engine
 from interlock.local.folder import Credentials
 from interlock.local.gateway import Target
@@ -82,7 +83,9 @@ class LocalBus:
             if engine.sweep:
                 loops.append(Loop("sweep", _sweep(engine.sweep), Every(SWEEP_SECONDS)))
             begun.callback(_stop, loops)
-            http = server.Server(sock, _router(read, handlers), before=before, threads=settings.threads)
+            door = Door(engine.served) if engine.served else None
+            router = _router(read, handlers)
+            http = server.Server(sock, router, before=before, threads=settings.threads, door=door)
             begun.callback(http.close)
             for loop in loops:
                 loop.start()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from interlock import config
 from interlock.local.loops import POLL_SECONDS, Every, Idle, OnSignal
-from interlock.store.ports import Feed, Store
+from interlock.store.embedded.blobs import FolderBlobs
+from interlock.store.embedded.uploads import Served
+from interlock.store.ports import Blobs, Feed, Store
 
 ENGINES = ("embedded", "moto", "aws")
 
@@ -24,7 +27,8 @@ class Engine:
 
     ``idle`` makes what a loop waits with: for a queue by name, or for the change feed (None). ``ours`` means that
     nobody else serves this store, so that leases may be moved on after this process was away. ``sweep`` deletes
-    expired items, where the store does not do so by itself, and answers how many.
+    expired items, where the store does not do so by itself, and answers how many. ``served`` are blobs whose uploads
+    and downloads come to this process.
     """
 
     store: Store
@@ -33,6 +37,7 @@ class Engine:
     ours: bool
     close: Callable[[], None]
     sweep: Callable[[], int] | None = None
+    served: Served | None = None
 
 
 def open_engine(name: str, folder: Path, clock: Callable[[], int]) -> Engine:
@@ -48,13 +53,21 @@ def _embedded(folder: Path, clock: Callable[[], int]) -> Engine:
     def idle(queue: str | None) -> Idle:
         if queue is None:
             return OnSignal(opened.engine.changed, lambda: None, clock)
-        return OnSignal(opened.engine.queued, lambda: opened.queues.next_due(queue), clock)
+        return OnSignal(opened.engine.queued[queue], lambda: opened.queues.next_due(queue), clock)
 
-    return Engine(opened.store, opened.feed, idle, ours=True, close=opened.close, sweep=opened.sweep)
+    return Engine(
+        opened.store,
+        opened.feed,
+        idle,
+        ours=True,
+        close=opened.close,
+        sweep=opened.sweep,
+        served=opened.blobs,
+    )
 
 
-def _moto(_folder: Path, _clock: Callable[[], int]) -> Engine:
-    """AWS in this process's memory; nothing outlives it."""
+def _moto(_folder: Path, clock: Callable[[], int]) -> Engine:
+    """AWS in this process's memory, uploads in a folder of their own; nothing outlives it."""
     try:
         from moto import mock_aws
 
@@ -72,12 +85,28 @@ def _moto(_folder: Path, _clock: Callable[[], int]) -> Engine:
     mock.start()
     client.cache_clear()
     made = provision.create_resources(config.Config("", "", {}))
+    uploads = tempfile.TemporaryDirectory(prefix="interlock-uploads-", ignore_cleanup_errors=True)
+    blobs = _Beside(open_aws(made).blobs, FolderBlobs(Path(uploads.name), clock))
 
     def close() -> None:
         client.cache_clear()
         mock.stop()
+        uploads.cleanup()
 
-    return Engine(open_aws(made), open_feed(made), lambda _: Every(POLL_SECONDS), ours=True, close=close)
+    store = replace(open_aws(made), blobs=blobs)
+    return Engine(
+        store, open_feed(made), lambda _: Every(POLL_SECONDS), ours=True, close=close, served=blobs.uploads
+    )
+
+
+class _Beside:
+    """Payloads in moto's S3, uploads in a folder: an address that moto signs leads to AWS, which knows nothing of it."""
+
+    def __init__(self, payloads: Blobs, uploads: Served) -> None:
+        self.put, self.get = payloads.put, payloads.get
+        self.uploads = uploads
+        self.upload, self.download = uploads.upload, uploads.download
+        self.stat, self.keep = uploads.stat, uploads.keep
 
 
 def _aws(_folder: Path, _clock: Callable[[], int]) -> Engine:

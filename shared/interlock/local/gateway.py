@@ -24,6 +24,7 @@ from waitress.utilities import (
 from interlock.domain import limits
 from interlock.edges.problems import problem_response
 from interlock.errors import InterlockError
+from interlock.local.door import Arriving, Door, File
 from interlock.local.events import LambdaContext, http_event, new_request_id
 from interlock.local.routing import Router
 from interlock.local.template import Function, Handler
@@ -48,18 +49,28 @@ class Target:
 class Gateway:
     """Answers parsed requests. Called from many threads; does not raise."""
 
-    def __init__(self, router: Router[Target], before: Callable[[], None]) -> None:
+    def __init__(self, router: Router[Target], before: Callable[[], None], door: Door | None = None) -> None:
         self._router = router
         self._before = before
+        self._door = door
         self._names: dict[str, str] = {}
 
-    def __call__(self, request: Any, source_ip: str, close: Callable[[], bool]) -> bytes:
-        """The response to a request of waitress's parser; ``close`` says whether the connection ends with it."""
+    def __call__(self, request: Any, source_ip: str, close: Callable[[], bool]) -> tuple[bytes, File | None]:
+        """The response to a request of waitress's parser, and a file that follows it.
+
+        ``close`` says whether the connection ends with it.
+        """
         method, version = getattr(request, "command", ""), request.version
         request_id = new_request_id()
         started = time.perf_counter()
         try:
-            return render(self._answer(request, source_ip, request_id), method, close(), version)
+            target = origin_form(getattr(request, "request_uri", ""))
+            if self._door is not None and self._door.takes(target):
+                answer = self._through(self._door, request, target)
+                _record(request, "", int(answer["statusCode"]), request_id, started)
+            else:
+                answer = self._answer(request, source_ip, request_id)
+            return _rendered(answer, method, close(), version)
         except InterlockError as problem:
             refusal = problem
         except Exception:
@@ -67,8 +78,16 @@ class Gateway:
                 "%s %s failed", method, getattr(request, "path", ""), extra={"request_id": request_id}
             )
             refusal = InterlockError("internal")
-        _record(request, refusal, request_id, started)
-        return render(problem_response(refusal, request_id), method, close(), version)
+        _record(request, str(refusal), refusal.status, request_id, started)
+        return render(problem_response(refusal, request_id), method, close(), version), None
+
+    def _through(self, door: Door, request: Any, target: str) -> Answer:
+        """An upload or a download. A refused upload says why, whatever else is wrong with the request."""
+        upload: Arriving | None = request.upload
+        if request.error is not None and (upload is None or upload.refusal is None):
+            raise _refusal(request.error)
+        self._before()
+        return door.answer(request.command, target) if upload is None else door.end(upload)
 
     def _answer(self, request: Any, source_ip: str, request_id: str) -> Answer:
         if request.error is not None:
@@ -76,7 +95,7 @@ class Gateway:
         headers = {self._name(name): value for name, value in request.headers.items()}
         headers["x-forwarded-proto"], headers["x-forwarded-for"] = "http", source_ip
         body = _read_body(request, headers)
-        target = _origin_form(request.request_uri)
+        target = origin_form(request.request_uri)
         match = self._router.match(request.command, target.partition("?")[0])
         if match is None:
             raise InterlockError("not_found", f"no route takes {request.command} {target}")
@@ -104,15 +123,15 @@ class Gateway:
         return known
 
 
-def _record(request: Any, refusal: InterlockError, request_id: str, started: float) -> None:
-    """The log line of a request that no handler answered; handlers write their own."""
+def _record(request: Any, text: str, status: int, request_id: str, started: float) -> None:
+    """The log line of a request that no handler answered; handlers write their own. It names no signature."""
     log.info(
         "%s",
-        refusal,
+        text,
         extra={
             "method": getattr(request, "command", "-"),
             "path": getattr(request, "path", "-"),
-            "status": refusal.status,
+            "status": status,
             "ms": round((time.perf_counter() - started) * 1000, 1),
             "request_id": request_id,
         },
@@ -134,7 +153,7 @@ def _too_large() -> InterlockError:
     return InterlockError("too_large", f"the body exceeds {limits.BODY_BYTES} bytes")
 
 
-def _origin_form(uri: str) -> str:
+def origin_form(uri: str) -> str:
     """Path and query as sent, without scheme, host and fragment."""
     target = uri.partition("#")[0]
     if not target.startswith("/") and "://" in target:
@@ -191,8 +210,23 @@ def _date_line() -> str:
     return line
 
 
-def render(answer: Answer, method: str, close: bool, version: str) -> bytes:
-    """An answer's bytes. Header values come from our handlers, but a line break in one must never pass."""
+def _rendered(answer: Answer, method: str, close: bool, version: str) -> tuple[bytes, File | None]:
+    """An answer's bytes, and the file that follows them."""
+    body = answer.get("body")
+    if not isinstance(body, File):
+        return render(answer, method, close, version), None
+    head = render({**answer, "body": ""}, method, close, version, length=body.size)
+    if method == "HEAD":
+        body.file.close()
+        return head, None
+    return head, body
+
+
+def render(answer: Answer, method: str, close: bool, version: str, *, length: int | None = None) -> bytes:
+    """An answer's bytes. Header values come from our handlers, but a line break in one must never pass.
+
+    ``length`` is that of a body which follows by itself.
+    """
     status = int(answer["statusCode"])
     text = answer.get("body") or ""
     body = base64.b64decode(text) if answer.get("isBase64Encoded") else text.encode()
@@ -205,7 +239,7 @@ def render(answer: Answer, method: str, close: bool, version: str) -> bytes:
         lines.append(f"{line}\r\n")
     lines.extend(f"set-cookie: {cookie}\r\n" for cookie in answer.get("cookies") or ())
     if status >= 200 and status not in (204, 304):
-        lines.append(f"content-length: {len(body)}\r\n")
+        lines.append(f"content-length: {len(body) if length is None else length}\r\n")
     lines.append(_date_line())
     if close:
         lines.append("Connection: close\r\n\r\n")

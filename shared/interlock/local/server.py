@@ -6,6 +6,8 @@ answer is written in one piece.
 
 from __future__ import annotations
 
+import copy
+import functools
 import socket
 import threading
 import time
@@ -14,13 +16,17 @@ from typing import Any
 
 from waitress import wasyncore
 from waitress.adjustments import Adjustments
+from waitress.buffers import ReadOnlyFileBasedBuffer
 from waitress.channel import ClientDisconnected, HTTPChannel
 from waitress.parser import HTTPRequestParser
+from waitress.receiver import FixedStreamReceiver
 from waitress.server import TcpWSGIServer
 from waitress.task import ThreadedTaskDispatcher
 from waitress.utilities import RequestEntityTooLarge
 
-from interlock.local.gateway import BODY_BYTES, HEADER_BYTES, Gateway, Target
+from interlock.domain import limits
+from interlock.local.door import Arriving, Door, close
+from interlock.local.gateway import BODY_BYTES, HEADER_BYTES, Gateway, Target, origin_form
 from interlock.local.routing import Router
 
 SWALLOWED_BYTES = 16 * 1024 * 1024
@@ -72,14 +78,18 @@ class Server:
         *,
         before: Callable[[], None],
         threads: int = THREADS,
+        door: Door | None = None,
     ) -> None:
-        """``before`` runs ahead of every request, in the request's thread, and may hold it back."""
+        """``before`` runs ahead of every request, in the request's thread, and may hold it back.
+
+        ``door`` answers uploads and downloads, where this process serves them.
+        """
         self._map: dict[int, Any] = {}
         self._closing = False
         self._tasks = ThreadedTaskDispatcher()
         self._tasks.set_thread_count(threads)
         self._server = _TcpServer(
-            Gateway(router, before),
+            Gateway(router, before, door),
             self._map,
             False,
             sock,
@@ -88,6 +98,7 @@ class Server:
             bind_socket=False,
             sockinfo=(sock.family, sock.type, sock.proto, sock.getsockname()),
         )
+        self._server.door = door
         self.url = _url(*sock.getsockname()[:2])
         self._loop = threading.Thread(target=self._run, name="interlock-http", daemon=True)
 
@@ -111,10 +122,10 @@ class Server:
     def _drain(self) -> None:
         """In the I/O thread: no new connections, idle ones closed, busy ones end with their answer."""
         self._closing = True
+        self._server.draining = True
         self._server.accepting = False
         self._server.del_channel()
         self._server.socket.close()
-        self._server.draining = True
 
     def _run(self) -> None:
         deadline = None
@@ -135,6 +146,14 @@ def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+@functools.cache
+def _of_uploads(adj: Adjustments) -> Adjustments:
+    """The same for requests that carry an upload."""
+    larger = copy.copy(adj)
+    larger.max_request_body_size = limits.UPLOAD_BYTES + 1
+    return larger
+
+
 def _adjustments(threads: int) -> Adjustments:
     return Adjustments(
         threads=threads,
@@ -150,19 +169,51 @@ def _adjustments(threads: int) -> Adjustments:
 
 
 class _Parser(HTTPRequestParser):  # type: ignore[misc]  # waitress is untyped
-    """A client that asks before it sends too much is refused at once, instead of after sending it."""
+    """A request on its way in. A client that asks before it sends what nobody wants is refused at once, instead of
+    after sending it. The body of an upload goes where it belongs, instead of into a buffer."""
 
     error: Any
+    adj: Any
+    body_rcv: Any
     expect_continue: bool
+    upload: Arriving | None = None
+
+    def __init__(self, adj: Adjustments, door: Door | None) -> None:
+        super().__init__(adj)
+        self._door = door
 
     def received(self, data: bytes) -> int:
         consumed: int = super().received(data)
-        if self.expect_continue and self.error is None and self.content_length > BODY_BYTES:
+        if self.error is None and self._unwanted():
             self.error = RequestEntityTooLarge(f"{self.content_length} bytes")
             self.completed = True
         if self.error is not None:
             self.expect_continue = False
         return consumed
+
+    def _unwanted(self) -> bool:
+        if self.upload is None:
+            return self.expect_continue and self.content_length > BODY_BYTES
+        if self.upload.refusal is None:
+            return False
+        left = 0 if self.chunked or self.completed else self.body_rcv.remain
+        return self.expect_continue or left > SWALLOWED_BYTES
+
+    def parse_header(self, header_plus: bytes) -> None:
+        super().parse_header(header_plus)
+        target = origin_form(self.request_uri)
+        if self._door is None or self.command != "PUT" or not self._door.takes(target):
+            return
+        self.upload = self._door.begin(target, None if self.chunked else self.content_length)
+        if self.body_rcv is not None and not self.chunked:
+            self.body_rcv = FixedStreamReceiver(self.content_length, self.upload)
+        if self.upload.refusal is None:
+            self.adj = _of_uploads(self.adj)
+
+    def close(self) -> None:
+        super().close()
+        if self.upload is not None:
+            self.upload.close()
 
 
 class _Channel(HTTPChannel):  # type: ignore[misc]  # waitress is untyped
@@ -170,7 +221,16 @@ class _Channel(HTTPChannel):  # type: ignore[misc]  # waitress is untyped
     need not be told after each answer to watch it again."""
 
     requests: list[Any]
-    parser_class = _Parser
+
+    def parser_class(self, adj: Adjustments) -> _Parser:
+        """The next request of the connection."""
+        return _Parser(adj, self.server.door)
+
+    def handle_close(self) -> None:
+        """Also forgets an upload that the connection broke off."""
+        super().handle_close()
+        if self.request is not None:
+            self.request.close()
 
     def readable(self) -> bool:
         """Unlike waitress's also while an answer is being written; how much is read ahead is bounded anyway."""
@@ -204,10 +264,15 @@ class _Channel(HTTPChannel):  # type: ignore[misc]  # waitress is untyped
 
         if not self.connected:
             return True
-        data = self.server.application(request, self.addr[0], ends)
+        head, file = self.server.application(request, self.addr[0], ends)
         try:
-            self.write_soon(data)
+            self.write_soon(head)
+            if file is not None:
+                body = ReadOnlyFileBasedBuffer(file.file)
+                body.prepare(file.size)
+                self.write_soon(body)
         except (OSError, ClientDisconnected):
+            close(file)
             return True
         return ends()
 
@@ -215,3 +280,4 @@ class _Channel(HTTPChannel):  # type: ignore[misc]  # waitress is untyped
 class _TcpServer(TcpWSGIServer):  # type: ignore[misc]  # waitress is untyped
     channel_class = _Channel
     draining = False
+    door: Door | None = None

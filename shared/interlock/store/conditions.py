@@ -143,6 +143,23 @@ def timer_hop(attribute: str, hop: int, fence: int | None = None) -> Condition:
     return Condition("timer_hop", AllOf(tests))
 
 
+def hold_seen(seen: int, state: str) -> Condition:
+    """Holds when the hold is as it was read: nobody has looked at its upstream later."""
+    return Condition("hold_seen", AllOf((Compare("seen", "=", seen), Compare("state", "=", state))))
+
+
+def hold_is(state: str) -> Condition:
+    """Holds when the hold is there in this state (open, failed)."""
+    return Condition("hold_is", Compare("state", "=", state))
+
+
+def links_unchanged(count: int) -> Condition:
+    """Holds when no link was added to an existing job since the search for a cycle began."""
+    if count == 0:
+        return Condition("links_unchanged", Absent("pk"))
+    return Condition("links_unchanged", Compare("count", "=", count))
+
+
 def enrolled() -> Condition:
     """Holds when the identity is there and was not retired."""
     return Condition("enrolled", AllOf((Exists("pk"), Absent("retired_at"))))

@@ -16,12 +16,13 @@ from typing import Any
 from interlock.domain.identity import Agent, Owner, Project, Role, Token
 from interlock.domain.job import Job
 from interlock.domain.lifecycle import FAILED, HELD, PENDING, PUBLISHED
+from interlock.domain.plan import Plan
 from interlock.store import keys
 from interlock.store.ports import Item, Key
 
 FORMAT = 1
 
-Head = Job | Project | Agent | Owner
+Head = Job | Plan | Project | Agent | Owner
 
 # What packed events and documents have in common; it shortens small ones to about half.
 _DICTIONARY = (
@@ -45,6 +46,11 @@ def pack(value: Any) -> bytes:
     return packer.compress(text) + packer.flush()
 
 
+def size(value: Any) -> int:
+    """Bytes of the value as compact UTF-8 JSON, as an answer carries it."""
+    return len(_compact(value).encode("utf-8", "surrogatepass"))
+
+
 def unpack(data: bytes) -> Any:
     """The value that :func:`pack` was given."""
     unpacker = zlib.decompressobj(zdict=_DICTIONARY)
@@ -52,7 +58,7 @@ def unpack(data: bytes) -> Any:
 
 
 # Fields whose attribute form differs from their value.
-_PACKED = frozenset({"settings", "pauses"})
+_PACKED = frozenset({"settings", "pauses", "jobs"})
 
 
 def _encode(name: str, value: Any) -> Any:
@@ -93,7 +99,7 @@ def _role_item(role: Role) -> dict[str, Any]:
     return {
         name: list(value) if isinstance(value, tuple) else value
         for name in Role.__slots__
-        if name != "key" and (value := getattr(role, name)) not in (None, ())
+        if name != "key" and (value := getattr(role, name)) not in (None, (), False)
     }
 
 
@@ -103,6 +109,7 @@ def _role(key: str, item: Mapping[str, Any]) -> Role:
 
 _IN_KEY: dict[type, frozenset[str]] = {
     Job: frozenset({"id", "project"}),
+    Plan: frozenset({"id", "project"}),
     Project: frozenset({"id"}),
     Agent: frozenset({"id", "project"}),
     Owner: frozenset({"id", "scope"}),
@@ -111,7 +118,7 @@ _IN_KEY: dict[type, frozenset[str]] = {
 _STORED: dict[type, tuple[tuple[str, Any], ...]] = {
     t: tuple((f.name, f.default) for f in fields(t) if f.name not in _IN_KEY[t]) for t in _IN_KEY
 }
-_KINDS: dict[type, str] = {Job: "job", Project: "project", Agent: "agent", Owner: "owner"}
+_KINDS: dict[type, str] = {Job: "job", Plan: "plan", Project: "project", Agent: "agent", Owner: "owner"}
 
 
 def head_key(head: Head) -> Key:
@@ -155,6 +162,12 @@ def job(item: Item) -> Job:
     return Job(id=job_id, project=project, **_values(Job, item))
 
 
+def plan(item: Item) -> Plan:
+    """A plan's head from its item."""
+    scope, _, plan_id = keys.entity_of(item["pk"])
+    return Plan(id=plan_id, project=scope, **_values(Plan, item))
+
+
 def project(item: Item) -> Project:
     """A project's head from its item."""
     return Project(id=keys.entity_of(item["pk"])[2], **_values(Project, item))
@@ -172,7 +185,13 @@ def owner(item: Item) -> Owner:
     return Owner(id=owner_id, scope=scope, **_values(Owner, item))
 
 
-_READERS: dict[str, Callable[[Item], Head]] = {"job": job, "project": project, "agent": agent, "owner": owner}
+_READERS: dict[str, Callable[[Item], Head]] = {
+    "job": job,
+    "plan": plan,
+    "project": project,
+    "agent": agent,
+    "owner": owner,
+}
 
 
 def read(item: Item) -> Head:
@@ -184,6 +203,8 @@ def index_keys(head: Head) -> dict[str, str]:
     """Index 1's key of a head as it is now: what may still move; empty when nothing lists it there."""
     if isinstance(head, Job):
         return _job_index(head)
+    if isinstance(head, Plan):
+        return {}
     if isinstance(head, Project):
         return {"g1pk": keys.members_partition(keys.INSTALLATION, "project"), "g1sk": head.id}
     scope = head.scope if isinstance(head, Owner) else head.project
@@ -192,6 +213,8 @@ def index_keys(head: Head) -> dict[str, str]:
 
 def _job_index(head: Job) -> dict[str, str]:
     project_id, status = head.project, head.status
+    if head.archived is not None:
+        return {}
     if status == PUBLISHED:
         sort = keys.ready_sort(head.priority, head.published_at or 0, head.id)
         return {"g1pk": keys.ready_partition(project_id, head.role), "g1sk": sort}
@@ -207,6 +230,11 @@ def _job_index(head: Job) -> dict[str, str]:
         return {
             "g1pk": keys.failed_partition(project_id),
             "g1sk": keys.time_sort(head.failed_at or 0, head.id),
+        }
+    if head.begun is not None:
+        return {
+            "g1pk": keys.reopened_partition(project_id),
+            "g1sk": keys.time_sort(head.begun["at"], head.id),
         }
     return {}
 

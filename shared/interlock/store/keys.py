@@ -11,6 +11,14 @@ only as a hash.
 | a later context, named by the head | same | ``CTX#<hash>`` |
 | a result above 256 bytes | same | ``RES#<version>`` |
 | a later artifact | same | ``ART#<id>`` |
+| that it was verified (an upload) | same | ``ART#<id>#VERIFIED`` |
+| an open hold: the job waits for ``<up>`` | same | ``W~<up>`` |
+| a hold whose upstream failed or was cancelled | same | ``W!<up>`` |
+| an upstream that was added or replaced later | same | ``UP#<up>`` |
+| a job that waits for this one | same | ``DOWN#<job>`` |
+| a job that comes from this one (child, retry, routed) | same | ``DOWN~<job>`` |
+| the guard of links that are added later | ``<project>#graph#links`` | ``LINKS`` |
+| a plan's jobs, until they are all there | ``<project>#plan#<id>`` | ``PLAN#<request>#<n>`` |
 | event data above 256 bytes | same | ``EVD#<seq>#<hash>`` |
 | ledger row | same | ``LOG#<seq>`` |
 | an external id's live job | ``<project>#ext#<hash>`` | ``LIVE`` |
@@ -32,6 +40,7 @@ INSTALLATION = "installation"
 
 LOG_PREFIX = "LOG#"
 ARTIFACT_PREFIX = "ART#"
+UPLOADS = "uploads/"
 
 
 def partition(scope: str, kind: str, entity: str) -> str:
@@ -85,6 +94,69 @@ def artifact(pk: str, artifact_id: str) -> Key:
     return Key(pk, f"{ARTIFACT_PREFIX}{artifact_id}")
 
 
+_VERIFIED = "#VERIFIED"
+
+
+def verification(pk: str, artifact_id: str) -> Key:
+    """When and by whom an upload was verified; it sorts behind its artifact, so that one query reads both."""
+    return Key(pk, f"{ARTIFACT_PREFIX}{artifact_id}{_VERIFIED}")
+
+
+def is_verification(key: Key) -> bool:
+    """Whether a row below :data:`ARTIFACT_PREFIX` is no artifact but the verification of one."""
+    return key.sk.endswith(_VERIFIED)
+
+
+def upload(project: str, job: str, artifact_id: str) -> str:
+    """Where the bytes of an upload are, among the blobs. The bucket's rules for uploads name the first part."""
+    return f"{UPLOADS}{project}/{job}/{artifact_id}"
+
+
+HOLDS = "W"
+OPEN_HOLD = "W~"
+BAD_HOLD = "W!"
+"""A job's holds sort bad before open: one row says what the barrier decides."""
+DOWN = "DOWN"
+WAITING = "DOWN#"
+DESCENDING = "DOWN~"
+UPSTREAM = "UP#"
+
+
+def hold(pk: str, upstream: str) -> Key:
+    """What holds a job back until ``upstream`` is completed; it is there until then."""
+    return Key(pk, f"{OPEN_HOLD}{upstream}")
+
+
+def bad_hold(pk: str, upstream: str) -> Key:
+    """There exactly while the hold's upstream is failed or cancelled."""
+    return Key(pk, f"{BAD_HOLD}{upstream}")
+
+
+def upstream(pk: str, job: str) -> Key:
+    """A link that was added or replaced after creation."""
+    return Key(pk, f"{UPSTREAM}{job}")
+
+
+def waiting(pk: str, job: str) -> Key:
+    """That ``job`` waits for this one."""
+    return Key(pk, f"{WAITING}{job}")
+
+
+def descending(pk: str, job: str) -> Key:
+    """That ``job`` is a child of this one, its retry, or was routed from it."""
+    return Key(pk, f"{DESCENDING}{job}")
+
+
+def links(project: str) -> Key:
+    """Counts the links that were added to existing jobs, so that two that are added at once see each other."""
+    return Key(partition(project, "graph", "links"), "LINKS")
+
+
+def plan_part(pk: str, request: bytes, number: int) -> Key:
+    """A part of a plan's jobs as this request asked for them."""
+    return Key(pk, f"PLAN#{request.hex()}#{number:03d}")
+
+
 def name_hash(text: str) -> str:
     """Free text as a key part."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -136,6 +208,11 @@ def waiting_partition(project: str) -> str:
 def failed_partition(project: str) -> str:
     """Failed jobs, oldest failure first: they may be restarted or retried."""
     return f"{project}#failed"
+
+
+def reopened_partition(project: str) -> str:
+    """Completed jobs that a review sent back when others had begun on them already, by the time of the review."""
+    return f"{project}#reopened"
 
 
 def time_sort(at: int, entity: str) -> str:

@@ -19,7 +19,9 @@ INDEX_KEYS = {1: ("g1pk", "g1sk"), 2: ("g2pk", "g2sk")}
 """The attributes that make the partition and sort key of each index; both are sparse. A sort key is unique
 within its partition (it contains an id), so a position in an index is named by its sort key alone."""
 
-INDEX_1_PROJECTION = ("status", "role", "capabilities", "created_at", "lease_first")
+INDEX_1_PROJECTION = (
+    "status", "role", "capabilities", "created_at", "lease_first", "excluded", "overdue", "cascade",
+)  # fmt: skip
 INDEX_2_PROJECTION = ("events",)
 """What an index row carries beside keys. Both adapters return these attributes and no others."""
 
@@ -162,14 +164,52 @@ class Queues(Protocol):
         """About how many messages the queue holds, delayed and hidden ones included."""
 
 
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A request that stores one object: whoever sends it sends these headers, exactly, and the bytes."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What is stored under a key: its size in bytes and its SHA-256 (64 hex digits; None where nobody knows it)."""
+
+    size: int
+    sha256: str | None
+
+
 class Blobs(Protocol):
-    """Bytes by key, for payloads that do not fit an item."""
+    """Bytes by key: payloads that do not fit an item, and what callers upload.
+
+    Payloads are put and got by the bus. Uploads go past it: the bus signs an address that stores or answers exactly one
+    object, for a time. ``base`` is the bus's own address as the caller wrote it, for engines whose objects the bus
+    serves itself.
+    """
 
     def put(self, key: str, data: bytes) -> None:
         """Store; the same key is only ever put with the same bytes (keys are content-addressed)."""
 
     def get(self, key: str) -> bytes | None:
         """The bytes, or None."""
+
+    def upload(self, key: str, *, size: int, sha256: str, seconds: int, base: str) -> Upload:
+        """The request that stores an object of this size and SHA-256 under the key, once, within ``seconds``.
+
+        Other bytes, another length and a second object are refused. What is not kept (:meth:`keep`) goes away by
+        itself after ``limits.UNVERIFIED_DAYS``.
+        """
+
+    def download(self, key: str, *, name: str, seconds: int, base: str) -> str:
+        """An address that answers the object as an attachment of this name, within ``seconds``."""
+
+    def stat(self, keys: Sequence[str]) -> dict[str, Stored]:
+        """What is stored under those of the uploads' keys that have an object which this process may see."""
+
+    def keep(self, key: str) -> None:
+        """Let an uploaded object stay for good. May be repeated."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from interlock.cli import screen
+from interlock.cli import around, screen
 from interlock.cli.command import wants_json
 from interlock.cli.exits import INTERRUPTED, OK, REFUSED, CommandError
 
@@ -23,8 +23,9 @@ def register(root: typer.Typer) -> None:
 
     @root.command(
         "demo",
-        help="Show the main job on real input.\n\nThree workers run real commands over a Git repository; one is killed with "
-        "kill -9, another takes over, the late write is refused, the ledger is verified.",
+        help="Show the main job on real input.\n\nFour workers release a Git repository by a plan of real commands. One worker is "
+        "killed with kill -9, another takes over, the late write is refused; a failure takes what waits for it along, and all of it "
+        "comes back; a review sends work back and accepts the retry; a rule makes the job that follows. The ledger is verified.",
         short_help="Show the main job on real input.",
     )
     def demo(
@@ -61,7 +62,7 @@ def _run(repo: Path | None, data: Path | None, keep: bool, port: int, *, as_json
 
 def _play(repo: Path | None, data: Path | None, keep: bool, port: int, *, as_json: bool) -> dict[str, Any]:
     from interlock.cli.client import Client
-    from interlock.cli.demo import crew
+    from interlock.cli.demo import crew, scenes
     from interlock.cli.demo.repo import checkout, remove
     from interlock.cli.demo.show import Show
     from interlock.cli.demo.story import Story
@@ -78,7 +79,7 @@ def _play(repo: Path | None, data: Path | None, keep: bool, port: int, *, as_jso
             settings = Settings(greeting["url"], greeting["project"], greeting["owner_token"])
             story = Story(show, Client(settings, "owner"), work, stage)
             try:
-                story.run()
+                scenes.play(story)
             finally:
                 crew.end(*(worker.process for worker in story.workers.values()))
             show.still()
@@ -98,16 +99,28 @@ def _play(repo: Path | None, data: Path | None, keep: bool, port: int, *, as_jso
 
 
 def _tell(show: Any, story: Any) -> None:
-    ledger = story.ledger
-    if ledger.get("ok"):
+    found = story.found
+    if "graph" in found:
+        show.line("The graph as it ended:")
+        names = {job: name for name, job in story.ids.items()}
+        for text in around.graph(found["graph"], "", lambda node: str(names.get(node["id"]))):
+            show.line(text)
+        show.line()
+    if found.get("ledger", {}).get("ok"):
+        ledger = found["ledger"]
         show.line(f"ledger: {ledger['events']} events in {ledger['entities']} chains, every digest verified")
     for problem in story.problems:
         show.line(f"WRONG: {problem}")
     if not story.problems:
+        killed, review = found["killed"], found["review"]
         show.line(
-            f"{story.killed['worker']} was killed in the middle of {story.killed['job']}; somebody else finished it, "
-            f"and the late write was refused. {show.seconds:.0f} s in all."
+            f"{killed['worker']} was killed in mid-job; somebody else finished it, and the late write was refused."
         )
+        show.line(
+            f"{review['written_by']}'s notes were sent back by {review['rejected_by']}, mended by {review['mended_by']}, "
+            f"accepted by {review['accepted_by']}."
+        )
+        show.line(f"Every job is completed. {show.seconds:.0f} s in all.")
 
 
 def _how_to_go_on(show: Any, greeting: Mapping[str, Any], folder: Path, stage: Path) -> None:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, TextIO
 
 from interlock.cli.screen import clean
+
+TIME = 9
+"""Columns of a line's time."""
+COLUMNS = ("JOB", "ROLE", "STATUS", "WHO", "TRIES", "SECONDS", "RESULT")
+_GAP = 2
+_LEAST = 12
+"""Columns that are left to a result on a narrow terminal."""
 
 
 class Show:
@@ -18,7 +26,7 @@ class Show:
         from rich.console import Console
 
         self.stream = stream or sys.stdout
-        terminal = self.stream.isatty()
+        self._terminal = terminal = self.stream.isatty()
         self._started = time.monotonic()
         self._console = Console(
             file=self.stream, highlight=False, markup=False, width=None if terminal else 200
@@ -50,40 +58,46 @@ class Show:
         """Since the start."""
         return time.monotonic() - self._started
 
-    def say(self, text: str) -> None:
-        """One line, now."""
-        self._console.print(f"{self.seconds:5.1f} s  {clean(text)}", soft_wrap=True)
+    def say(self, text: str, indent: int = TIME) -> None:
+        """One line, now; where it is broken, it goes on after ``indent`` columns."""
+        self._print(f"{self.seconds:5.1f} s  {clean(text)}", indent)
 
     def board(self, rows: Sequence[Sequence[object]]) -> None:
         """The jobs as they stand."""
         if self._live:
-            self._live.update(_table(rows))
+            self._live.update(_table(rows, self._console.width))
 
     def summary(self, rows: Sequence[Sequence[object]]) -> None:
         """The jobs as they ended."""
         self._console.print()
-        self._console.print(_table(rows))
+        self._console.print(_table(rows, self._console.width))
         self._console.print()
 
-    def line(self, text: str) -> None:
+    def line(self, text: str = "") -> None:
         """A line without the time."""
-        self._console.print(clean(text), soft_wrap=True)
+        self._print(clean(text), 0)
+
+    def _print(self, text: str, indent: int) -> None:
+        """On a terminal long lines are broken between words, below their beginning; elsewhere they stay whole."""
+        if self._terminal:
+            width = max(self._console.width, indent + 20)
+            text = textwrap.fill(text, width, subsequent_indent=" " * indent, break_on_hyphens=False)
+        self._console.print(text, soft_wrap=True)
 
 
-COLUMNS = ("JOB", "ROLE", "STATUS", "WHO", "ATTEMPTS", "SECONDS", "RESULT")
-
-
-def _table(rows: Sequence[Sequence[object]]) -> Any:
+def _table(rows: Sequence[Sequence[object]], room: int) -> Any:
+    """The rows in ``room`` columns: results are cut to what the rest leaves them."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in COLUMNS:
+    cells = [[clean(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(COLUMNS, *cells, strict=True)]
+    widths[-1] = min(widths[-1], max(_LEAST, room - sum(widths[:-1]) - _GAP * len(COLUMNS)))
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    for name, width in zip(COLUMNS, widths, strict=True):
         table.add_column(
-            column,
-            justify="right" if column in {"ATTEMPTS", "SECONDS"} else "left",
-            no_wrap=True,
+            name, justify="right" if name in {"TRIES", "SECONDS"} else "left", no_wrap=True, width=width
         )
-    for row in rows:
-        table.add_row(*(Text(clean(cell)) for cell in row))
+    for row in cells:
+        table.add_row(*map(Text, row))
     return table

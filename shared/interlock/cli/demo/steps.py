@@ -1,4 +1,4 @@
-"""What the demo asks for: real commands over a checkout, each a job."""
+"""What the demo asks for: a release of a checkout, as a plan of jobs that run real commands."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import importlib.util
 import os
 import sys
 import tomllib
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interlock.cli.demo.desk import NOTES
 from interlock.cli.demo.repo import Checkout
 
 PYTHON = (sys.executable, "-P")
@@ -20,7 +22,10 @@ TESTS = 4
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One job: ``command`` runs in the checkout; ``makes`` is evidence that completion must show."""
+    """One job: ``command`` runs in the checkout; ``makes`` is evidence that completion must show.
+
+    ``reads``: the command gets the job on standard input, and prints a JSON object last.
+    """
 
     name: str
     summary: str
@@ -29,35 +34,79 @@ class Step:
     priority: str = "normal"
     makes: tuple[str, str] | None = None
     """(artifact type, file pattern in the output folder)."""
-    constraints: tuple[str, ...] = field(default=())
+    constraints: tuple[str, ...] = ()
+    blocked_by: tuple[str, ...] = ()
+    """Names of steps."""
+    reads: bool = False
+    routing: tuple[Mapping[str, Any], ...] = ()
+    independent: bool = False
 
-    def job(self, checkout: Checkout, output: Path) -> dict[str, Any]:
-        """The body that publishes it."""
+    def context(self, checkout: Checkout, output: Path) -> dict[str, Any]:
+        """What the worker's command needs to know."""
         context: dict[str, Any] = {
             "step": self.name,
             "command": list(self.command),
             "folder": str(checkout.path),
             "commit": checkout.commit,
+            "reads": self.reads,
         }
         if self.makes:
             context["artifact"] = {"type": self.makes[0], "folder": str(output), "pattern": self.makes[1]}
+        return context
+
+    def job(self, checkout: Checkout, output: Path) -> dict[str, Any]:
+        """It as a job of a plan."""
         return {
+            "ref": self.name,
             "summary": self.summary,
             "role": self.role,
             "priority": self.priority,
-            "context": context,
+            "context": self.context(checkout, output),
             "constraints": list(self.constraints),
             "requires": [self.makes[0]] if self.makes else [],
+            "blocked_by": list(self.blocked_by),
+            "routing": list(self.routing),
+            "independent": self.independent,
         }
 
 
 def plan(checkout: Checkout, output: Path) -> list[Step]:
-    """The steps for a checkout, by what it holds and what this Python can run. The first one is to be interrupted."""
+    """The steps for a checkout, by what it holds and what this Python can run. The first one is to be interrupted.
+
+    Checks and the build run side by side; the notes need all of them, the review needs the notes, and what follows
+    an accepted review is a rule of its job.
+    """
+    checks = _checks(checkout, output)
+    notes = Step(
+        "notes",
+        "Write the release notes",
+        "developer",
+        _desk("notes", output),
+        makes=("notes", NOTES),
+        constraints=("Whoever downloads what was built can check it by the notes.",),
+        blocked_by=tuple(step.name for step in checks),
+        reads=True,
+    )
+    review = Step(
+        "review",
+        "Review the release notes",
+        "reviewer",
+        _desk("review", output),
+        blocked_by=("notes",),
+        reads=True,
+        routing=(_release(checkout, output),),
+        independent=True,
+    )
+    return [*checks, notes, review]
+
+
+def _checks(checkout: Checkout, output: Path) -> list[Step]:
     tests = _tests(checkout)
     steps = [
         *([tests] if tests else []),
         _build(checkout.path, output),
         _lint(),
+        Step("version", "Find the version to release", "ops", _desk("version", output), "high", reads=True),
         Step(
             "fingerprint",
             "Fingerprint every tracked file",
@@ -66,10 +115,26 @@ def plan(checkout: Checkout, output: Path) -> list[Step]:
             "high" if not tests else "normal",
         ),
         Step("statistics", "Count files and lines by language", "developer", _look("statistics")),
-        Step("links", "Check the relative links of the Markdown pages", "reviewer", _look("links")),
+        Step("links", "Check the relative links of the Markdown pages", "qa", _look("links")),
         Step("compile", "Compile every Python file", "qa", (*PYTHON, "-m", "compileall", "-q", "."), "low"),
     ]
     return sorted(steps, key=lambda step: ("urgent", "high", "normal", "low").index(step.priority))
+
+
+def _release(checkout: Checkout, output: Path) -> dict[str, Any]:
+    """The rule that an accepted review is followed by the release."""
+    step = Step("release", "Release what was accepted", "ops", _desk("release", output), reads=True)
+    return {
+        "role": step.role,
+        "summary": step.summary,
+        "context": step.context(checkout, output),
+        "on": "completed",
+        "when": {"field": "data.verdict", "op": "eq", "value": "accepted"},
+    }
+
+
+def _desk(what: str, output: Path) -> tuple[str, ...]:
+    return (*PYTHON, "-m", "interlock.cli.demo.desk", what, str(output))
 
 
 def _look(what: str) -> tuple[str, ...]:
@@ -117,7 +182,7 @@ def _lint() -> Step:
         )
     else:
         command = (*PYTHON, "-m", "tabnanny", ".")
-    return Step("lint", "Lint the code", "reviewer", command, "high")
+    return Step("lint", "Lint the code", "qa", command, "high")
 
 
 def _build(path: Path, output: Path) -> Step:

@@ -1,12 +1,13 @@
 """What the demo's workers run for each job: the command of its context, in its folder.
 
-Reads the job on standard input, streams the command's output, attaches what it built as evidence, and prints a
-JSON object last: that becomes the job's result.
+Reads the job on standard input (and hands it to a command that ``reads`` it), streams the command's output, uploads
+what it built as evidence, and prints a JSON object last: that becomes the job's result. A command that ends with
+:data:`SENDS_BACK` has reviewed, and its upstream job is rejected.
 """
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import json
 import os
 import signal
@@ -17,7 +18,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from interlock.cli import files
 from interlock.cli.client import Client
+from interlock.cli.demo.desk import SENDS_BACK
 from interlock.cli.demo.steps import clean_environment
 from interlock.cli.settings import load
 
@@ -34,35 +37,41 @@ def main() -> int:
     sys.stderr.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a real stream here
     print(BEGUN, context["step"], flush=True, file=sys.stderr)
     started = time.monotonic()
-    code, said = _run(context)
+    code, said = _run(context, job if context.get("reads") else None)
+    if code == SENDS_BACK:
+        _reject(job, said)
+        return 0
     if code:
         return code
     outcome: dict[str, Any] = {
         "step": context["step"],
         "commit": context["commit"],
         "seconds": round(time.monotonic() - started, 2),
-        "says": said[:500] or "done",
+        **(json.loads(said) if context.get("reads") else {"says": said[:500] or "done"}),
     }
     if "artifact" in context:
-        outcome["built"] = _attach(job["id"], context["artifact"])
+        outcome |= _upload(job["id"], context["artifact"])
     print(json.dumps(outcome))
     return 0
 
 
-def _run(context: dict[str, Any]) -> tuple[int, str]:
-    """(exit code, the last line that the command printed)."""
+def _run(context: dict[str, Any], job: dict[str, Any] | None) -> tuple[int, str]:
+    """(exit code, the last line that the command printed); ``job`` is fed to it."""
     last = ""
     with subprocess.Popen(  # noqa: S603 - the command that the demo published
         context["command"],
         cwd=context["folder"],
         env=clean_environment(),
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE if job else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         encoding="utf-8",
         errors="replace",
     ) as process:
+        if process.stdin:
+            with contextlib.suppress(BrokenPipeError), process.stdin:
+                json.dump(job, process.stdin)
         assert process.stdout
         for line in process.stdout:
             print(line, end="", flush=True, file=sys.stderr)
@@ -70,19 +79,20 @@ def _run(context: dict[str, Any]) -> tuple[int, str]:
     return process.returncode, last
 
 
-def _attach(job: str, wanted: dict[str, str]) -> str:
-    """Attach the newest file that was built, under the claim of the worker that started this."""
+def _upload(job: str, wanted: dict[str, str]) -> dict[str, str]:
+    """Upload the newest file that was built, under the claim of the worker that started this."""
     built = max(Path(wanted["folder"]).glob(wanted["pattern"]), key=lambda file: file.stat().st_mtime)
-    content = built.read_bytes()
-    body = {
-        "fence": int(os.environ["INTERLOCK_FENCE"]),
-        "type": wanted["type"],
-        "uri": built.resolve().as_uri(),
-        "checksum": f"sha256:{hashlib.sha256(content).hexdigest()}",
-        "metadata": {"bytes": len(content)},
-    }
-    Client(load()).call("jobs.attach", body, path={"job": job})
-    return built.name
+    described = files.described(built, None)
+    body = {"fence": int(os.environ["INTERLOCK_FENCE"]), "type": wanted["type"], **described}
+    files.attach(Client(load()), job, body, built)
+    return {"built": built.name, "sha256": described["sha256"]}
+
+
+def _reject(job: dict[str, Any], reason: str) -> None:
+    """Send the reviewed job back; `interlock job reject` does the same."""
+    (reviewed,) = job["upstream_results"]
+    body = {"fence": int(os.environ["INTERLOCK_FENCE"]), "target": reviewed["id"], "reason": reason}
+    Client(load()).call("claims.reject", body, path={"job": job["id"]})
 
 
 def _end_with(parent: int) -> None:

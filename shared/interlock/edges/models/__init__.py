@@ -4,7 +4,7 @@ Types are strict and unknown fields are refused. Free JSON (context, data, metad
 fields have lone surrogates replaced. The operations table names models of this package.
 """
 
-from interlock.edges.models.artifacts import Artifact, ArtifactAttach
+from interlock.edges.models.artifacts import Artifact, ArtifactAttach, Verify
 from interlock.edges.models.claims import (
     Block,
     Claim,
@@ -13,6 +13,7 @@ from interlock.edges.models.claims import (
     Fail,
     Heartbeat,
     HeldJob,
+    Reject,
     Release,
     Restart,
     Result,
@@ -29,12 +30,25 @@ from interlock.edges.models.identity import (
     TokenCreate,
     TokenRotate,
 )
-from interlock.edges.models.jobs import Cancel, CustomEvent, JobCreate, JobEdit, Retry, Stop
+from interlock.edges.models.jobs import (
+    Cancel,
+    CustomEvent,
+    Guard,
+    JobCreate,
+    JobEdit,
+    JobFields,
+    Link,
+    Retry,
+    Rule,
+    Stop,
+)
+from interlock.edges.models.plans import Plan, PlannedJob
 from interlock.edges.models.projects import Pause, ProjectCreate, ProjectEdit, Redrive, Repair, Settings
 from interlock.edges.models.queries import (
     CursorQuery,
     ExplainQuery,
     FeedQuery,
+    GraphQuery,
     JobQuery,
     PageQuery,
     TimelineQuery,
@@ -55,18 +69,25 @@ __all__ = [
     "ExplainQuery",
     "Fail",
     "FeedQuery",
+    "GraphQuery",
+    "Guard",
     "Heartbeat",
     "HeldJob",
     "JobCreate",
     "JobEdit",
+    "JobFields",
     "JobQuery",
+    "Link",
     "Model",
     "OwnerCreate",
     "PageQuery",
     "Pause",
+    "Plan",
+    "PlannedJob",
     "ProjectCreate",
     "ProjectEdit",
     "Redrive",
+    "Reject",
     "Release",
     "Repair",
     "Restart",
@@ -75,11 +96,13 @@ __all__ = [
     "Retry",
     "RoleCreate",
     "RoleEdit",
+    "Rule",
     "Settings",
     "Stop",
     "TimelineQuery",
     "TokenCreate",
     "TokenRotate",
     "Unblock",
+    "Verify",
     "too_large",
 ]

@@ -20,6 +20,7 @@ from interlock.edges.models.fields import (
     Reason,
     ResultData,
     Session,
+    Text,
     too_large,
 )
 
@@ -65,6 +66,14 @@ class Fail(Model):
     fence: Fence
     reason: Reason
     data: Data = None
+
+
+class Reject(Model):
+    """The reviewer's fence, the reviewed job, and why it must be done again."""
+
+    fence: Fence
+    target: Id
+    reason: Annotated[str, Text(limits.REJECTION_SENT_CHARACTERS)]
 
 
 class Block(Fail):

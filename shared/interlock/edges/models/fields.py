@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from interlock.domain import limits
+from interlock.domain.files import is_name
 from interlock.domain.identity import RESERVED_PROJECTS, RESERVED_ROLES
 from interlock.domain.job import PRIORITIES
 from interlock.domain.lifecycle import STATUSES
@@ -102,13 +103,18 @@ def _one_of_priorities(value: int) -> int:
     return value
 
 
-def _digits(value: Any) -> Any:
+def digits(value: Any) -> Any:
     """Query parameters arrive as text."""
     return (
         int(value)
         if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12
         else value
     )
+
+
+def distinct(value: list[str]) -> list[str]:
+    """The list without repeats, in order."""
+    return list(dict.fromkeys(value))
 
 
 def _not_review(value: list[str]) -> list[str]:
@@ -120,6 +126,12 @@ def _not_review(value: list[str]) -> list[str]:
 def _a_status(value: str) -> str:
     if value not in STATUSES:
         raise ValueError(f"must be one of {', '.join(STATUSES)}")
+    return value
+
+
+def _a_file_name(value: str) -> str:
+    if not is_name(value):
+        raise ValueError("must be the name of a file, without a folder and without control characters")
     return value
 
 
@@ -167,6 +179,9 @@ Summary = Annotated[str, Text(limits.SUMMARY_CHARACTERS)]
 ExternalId = Annotated[str, Text(limits.EXTERNAL_ID_CHARACTERS)]
 Uri = Annotated[str, Text(limits.URI_CHARACTERS)]
 Checksum = Annotated[str, Text(limits.CHECKSUM_CHARACTERS)]
+FileName = Annotated[str, Text(limits.FILE_NAME_CHARACTERS), AfterValidator(_a_file_name)]
+UploadSize = Annotated[int, Field(ge=1, le=limits.UPLOAD_BYTES)]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 ResultData = Annotated[Any, Free("result.data", limits.RESULT_BYTES, is_object=False)]
 EventData = Annotated[Any, Free("data", limits.EVENT_DATA_BYTES)]
 Constraint = Annotated[str, Text(limits.CONSTRAINT_CHARACTERS)]
@@ -177,6 +192,6 @@ Metadata = Annotated[Any, Free("metadata", limits.METADATA_BYTES)]
 Session = Annotated[str, Text(limits.LABEL_CHARACTERS)]
 CustomType = Annotated[str, Text(limits.LABEL_CHARACTERS, r"^custom\.[A-Za-z0-9_.:-]+$")]
 Status = Annotated[str, AfterValidator(_a_status), WithJsonSchema({"type": "string", "enum": list(STATUSES)})]
-Count = Annotated[int, BeforeValidator(_digits), Field(ge=limits.PAGE[0], le=limits.PAGE[1])]
-FeedCount = Annotated[int, BeforeValidator(_digits), Field(ge=limits.FEED_PAGE[0], le=limits.FEED_PAGE[1])]
+Count = Annotated[int, BeforeValidator(digits), Field(ge=limits.PAGE[0], le=limits.PAGE[1])]
+FeedCount = Annotated[int, BeforeValidator(digits), Field(ge=limits.FEED_PAGE[0], le=limits.FEED_PAGE[1])]
 Cursor = Annotated[str, Field(min_length=1, max_length=limits.CURSOR_CHARACTERS)]

@@ -18,6 +18,7 @@ class RoleCreate(Model):
     lease_seconds: Lease | None = None
     on_expire: OnExpire | None = None
     capabilities: Capabilities = []
+    independent: bool = False
 
 
 class RoleEdit(Model):
@@ -27,6 +28,7 @@ class RoleEdit(Model):
     lease_seconds: Lease | None = None
     on_expire: OnExpire | None = None
     capabilities: Capabilities | None = None
+    independent: bool = False
 
 
 class AgentCreate(Model):

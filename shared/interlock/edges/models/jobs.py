@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from interlock.domain import limits
+from interlock.domain import guard, limits
 from interlock.edges import jsonio
 from interlock.edges.models.artifacts import Artifact
 from interlock.edges.models.fields import (
@@ -17,6 +17,7 @@ from interlock.edges.models.fields import (
     EventData,
     ExternalId,
     Fence,
+    Free,
     Id,
     Key,
     Lease,
@@ -28,12 +29,43 @@ from interlock.edges.models.fields import (
     Requires,
     Retries,
     Summary,
+    Text,
+    distinct,
     too_large,
 )
 
 
-class JobCreate(Model):
-    """A job to publish."""
+class Guard(Model):
+    """A test of the ended job's result: `field` is a dotted path, `op` compares what is there with `value`."""
+
+    field: Annotated[str, Text(limits.GUARD_FIELD_CHARACTERS)]
+    op: guard.Operator
+    value: Annotated[Any, Free("value", limits.GUARD_VALUE_BYTES, is_object=False)] = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Guard:
+        problem = guard.problem(self.op, self.value, sent="value" in self.model_fields_set)
+        if problem:
+            raise ValueError(problem)
+        return self
+
+
+class Rule(Model):
+    """A job to create when the owning job ends so and the guard holds."""
+
+    role: Key
+    summary: Summary
+    on: Literal["completed", "failed", "cancelled"] = "completed"
+    when: Guard | None = None
+    context: Context = Field(default_factory=dict)
+    constraints: Constraints = []
+    priority: Priority = 20
+    artifacts: Annotated[list[Artifact], Field(max_length=limits.ARTIFACTS)] = []
+    max_retries: Retries = limits.DEFAULT_RETRIES
+
+
+class JobFields(Model):
+    """What a job says, whether it is published alone or in a plan."""
 
     summary: Summary
     role: Key
@@ -47,16 +79,36 @@ class JobCreate(Model):
     lease_seconds: Lease | None = None
     on_expire: OnExpire | None = None
     requires: Requires = []
-    capabilities: Capabilities = []
+    capabilities: Capabilities | None = None
     not_before: Moment | None = None
     deadline: Moment | None = None
+    on_upstream_failure: Literal["match", "continue"] = "match"
+    independent: bool | None = None
+    routing: Annotated[list[Rule], Field(max_length=limits.RULES)] = []
 
     @model_validator(mode="after")
-    def _parts(self) -> JobCreate:
-        parts = {"constraints": self.constraints, "artifacts": [item.model_dump() for item in self.artifacts]}
+    def _parts(self) -> Self:
+        parts = {
+            "constraints": self.constraints,
+            "artifacts": [item.model_dump() for item in self.artifacts],
+            "routing": [rule.model_dump() for rule in self.routing],
+        }
         if jsonio.size(parts) > limits.PARTS_BYTES:
-            raise too_large("constraints and artifacts together", limits.PARTS_BYTES)
+            raise too_large("constraints, routing and artifacts together", limits.PARTS_BYTES)
         return self
+
+
+class JobCreate(JobFields):
+    """A job to publish. `blocked_by` names jobs of this project that must be completed first."""
+
+    blocked_by: Annotated[list[Id], Field(max_length=limits.UPSTREAMS), AfterValidator(distinct)] = []
+
+
+class Link(Model):
+    """An upstream that the job is to wait for."""
+
+    type: Literal["blocks"] = "blocks"
+    upstream: Id
 
 
 class JobEdit(Model):

@@ -61,14 +61,14 @@ class Pause(Model):
 
 
 class Repair(Model):
-    """The entity, as the ledger names it: `job/<id>`, `agent/<id>`, `owner/<id>`, `project/<id>`."""
+    """The entity, as the ledger names it: `job/<id>`, `plan/<id>`, `agent/<id>`, `owner/<id>`, `project/<id>`."""
 
     entity: Annotated[
-        str, Field(pattern=rf"^(job|agent|owner|project)/[a-z0-9_-]{{1,{limits.ID_CHARACTERS}}}$")
+        str, Field(pattern=rf"^(job|plan|agent|owner|project)/[a-z0-9_-]{{1,{limits.ID_CHARACTERS}}}$")
     ]
 
 
 class Redrive(Model):
     """Which dead letters."""
 
-    queue: Literal["lease-dead", "dispatch-dead"]
+    queue: Literal["lease-dead", "barrier-dead", "routing-dead", "dispatch-dead"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from interlock.domain import limits
 from interlock.edges.models.fields import (
@@ -17,6 +17,7 @@ from interlock.edges.models.fields import (
     Model,
     Status,
     Summary,
+    digits,
 )
 
 
@@ -65,6 +66,14 @@ class FeedQuery(Model):
         if self.last is not None and self.after is not None:
             raise ValueError("send last or after, not both")
         return self
+
+
+class GraphQuery(Model):
+    """How many links away from the job the graph goes."""
+
+    depth: Annotated[
+        int, BeforeValidator(digits), Field(ge=limits.GRAPH_DEPTH[0], le=limits.GRAPH_DEPTH[1])
+    ] = limits.DEFAULT_GRAPH_DEPTH
 
 
 class ExplainQuery(Model):

@@ -7,6 +7,7 @@ implementation). botocore alone is loaded, without boto3's resources: a Lambda f
 from __future__ import annotations
 
 import functools
+import os
 from typing import Any
 
 CONNECT_TIMEOUT = 1
@@ -32,5 +33,18 @@ def client(service: str) -> Any:
             parameter_validation=False,  # requests are made by this package only, from checked values
             account_id_endpoint_mode="disabled",  # other implementations do not know these host names
             tcp_keepalive=True,
+            **(_S3 if service == "s3" else {}),
+            **(_VIRTUAL if service == "s3" and not _elsewhere() else {}),
         ),
     )
+
+
+_S3: dict[str, Any] = {"signature_version": "s3v4"}
+"""Presigned requests must be signed so; botocore's default for them is older."""
+_VIRTUAL: dict[str, Any] = {"s3": {"addressing_style": "virtual"}}
+"""Presigned requests name the bucket's own regional host: the global one redirects, which no signature survives."""
+
+
+def _elsewhere() -> bool:
+    """Whether S3 is another implementation, where the bucket is part of the path."""
+    return any(os.environ.get(name) for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"))

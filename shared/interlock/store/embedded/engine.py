@@ -12,11 +12,12 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
+from interlock.config import QUEUES
 from interlock.errors import StoreError
 from interlock.store.embedded.schema import MEMORY, connect, prepare
 from interlock.store.embedded.signal import Signal
@@ -28,14 +29,14 @@ _BATCH = 256
 
 
 class Session:
-    """What a submission writes through: the writer's connection, and what the commit should wake."""
+    """What a submission writes through: the writer's connection, and whom the commit should wake."""
 
     __slots__ = ("changed", "execute", "queued")
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.execute = connection.execute
         self.changed = False
-        self.queued = False
+        self.queued: set[str] = set()
 
 
 Work = Callable[[Session], T]
@@ -47,8 +48,8 @@ class Engine(Protocol):
 
     changed: Signal
     """Rings after a commit that appended to the change log."""
-    queued: Signal
-    """Rings after a commit that sent messages."""
+    queued: Mapping[str, Signal]
+    """By queue: rings after a commit that sent messages there."""
 
     def read(self, read: Read[T]) -> T:
         """Run a read on a consistent state that includes every answered write."""
@@ -83,7 +84,7 @@ class _SpoiledError(Exception):
 class _Writer:
     """Carries out batches of submissions on one connection. Not thread-safe."""
 
-    def __init__(self, connection: sqlite3.Connection, changed: Signal, queued: Signal) -> None:
+    def __init__(self, connection: sqlite3.Connection, changed: Signal, queued: Mapping[str, Signal]) -> None:
         self._connection = connection
         self._session = Session(connection)
         self._changed = changed
@@ -92,7 +93,8 @@ class _Writer:
     def carry_out(self, batch: list[_Submission]) -> None:
         """Carry out submissions in one commit, or one by one if that fails; each has its outcome afterwards."""
         session = self._session
-        session.changed = session.queued = False
+        session.changed = False
+        session.queued.clear()
         try:
             self._commit(batch)
         except (sqlite3.Error, _SpoiledError) as error:
@@ -110,8 +112,8 @@ class _Writer:
             submission.answered.release()
         if session.changed:
             self._changed.ring()
-        if session.queued:
-            self._queued.ring()
+        for queue in session.queued & self._queued.keys():
+            self._queued[queue].ring()
 
     def _commit(self, batch: list[_Submission]) -> None:
         connection = self._connection
@@ -130,7 +132,8 @@ class _Writer:
         connection.execute("COMMIT")
 
     def _undo(self) -> None:
-        self._session.changed = self._session.queued = False
+        self._session.changed = False
+        self._session.queued.clear()
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -148,7 +151,7 @@ class FileEngine:
 
     def __init__(self, path: Path) -> None:
         self.changed = Signal()
-        self.queued = Signal()
+        self.queued: Mapping[str, Signal] = {queue: Signal() for queue in QUEUES}
         self._path = path
         self._closed = False
         self._gate = threading.Lock()
@@ -240,7 +243,7 @@ class MemoryEngine:
 
     def __init__(self) -> None:
         self.changed = Signal()
-        self.queued = Signal()
+        self.queued: Mapping[str, Signal] = {queue: Signal() for queue in QUEUES}
         self._closed = False
         self._lock = threading.RLock()
         self._connection = connect(MEMORY, cache_kib=2 * 1024)

@@ -18,6 +18,7 @@ _DUE = "SELECT id, receives, body FROM messages WHERE queue = ? AND visible_at <
 _HIDE = "UPDATE messages SET visible_at = ?, receives = ? WHERE id = ?"
 _BURY = "UPDATE messages SET queue = ?, visible_at = ?, receives = 0 WHERE id = ?"
 _FORGET = "DELETE FROM messages WHERE id = ? AND receives = ? AND queue = ?"
+_SHOW = "UPDATE messages SET visible_at = ? WHERE receives > 0 AND visible_at > ?"
 _NEXT = "SELECT min(visible_at) FROM messages WHERE queue = ?"
 _DEPTH = "SELECT count(*) FROM messages WHERE queue = ?"
 
@@ -49,7 +50,7 @@ class EmbeddedQueues:
         def work(session: Session) -> None:
             for row in rows:
                 session.execute(_ENQUEUE, row)
-            session.queued = True
+            session.queued.add(queue)
 
         if rows:
             self._engine.write(work)
@@ -71,7 +72,7 @@ class EmbeddedQueues:
                 for number, receives, body in rows:
                     if queue in self._dead and receives >= self._max_receives:
                         session.execute(_BURY, (self._dead[queue], now, number))
-                        session.queued = True
+                        session.queued.add(self._dead[queue])
                         continue
                     session.execute(_HIDE, (now + max(visibility * _SECOND, 1), receives + 1, number))
                     received.append(
@@ -91,6 +92,15 @@ class EmbeddedQueues:
 
         if pairs:
             self._engine.write(work)
+
+    def show_hidden(self) -> None:
+        """Let every message that was received and not deleted come again at once: whoever received it is gone."""
+        now = self._clock()
+
+        def work(session: Session) -> None:
+            session.execute(_SHOW, (now, now))
+
+        self._engine.write(work)
 
     def depth(self, queue: str) -> int:
         """How many messages the queue holds, delayed and hidden ones included."""
