@@ -34,32 +34,31 @@ def complete(caller: Caller, job: str) -> float:
     return took() * 1_000
 
 
-def published(caller: Caller) -> int:
-    """How many routed jobs there are. Counting stops at 1,000."""
-    return caller("GET", "/stats")["stats"]["published"]["ops"]["count"]
+Job = tuple[str, str]
+"""A job without rules, and one with them."""
 
 
-def alone(caller: Caller, rounds: int) -> list[tuple[float, float]]:
-    """(plain, with rules) one after the other, each when the bus has nothing else to do."""
-    pairs = []
-    for _ in range(rounds):
-        pair = []
-        for rules in ([], MANY):
-            job = caller.claimed(routing=rules)
-            time.sleep(0.05)  # what the creation, or the routing before it, set off is over
-            pair.append(complete(caller, job))
-        pairs.append((pair[0], pair[1]))
-    return pairs
+def claimed(caller: Caller) -> Job:
+    return caller.claimed(), caller.claimed(routing=MANY)
 
 
-def crowded(bus: Served, caller: Caller, rounds: int) -> list[tuple[float, float]]:
-    """The same by several clients at once, without a pause: the bus routes meanwhile."""
-    jobs = [(caller.claimed(), caller.claimed(routing=MANY)) for _ in range(rounds)]
+def both(caller: Caller, number: int, job: Job, *, pause: float = 0) -> tuple[float, float]:
+    """Complete both, taking turns in which comes first; (ms of the plain one, ms of the one with rules)."""
+    times = [0.0, 0.0]
+    for kind in (number % 2, 1 - number % 2):
+        time.sleep(pause)
+        times[kind] = complete(caller, job[kind])
+    return times[0], times[1]
 
-    def both(one: Caller, pair: tuple[str, str]) -> tuple[float, float]:
-        return complete(one, pair[0]), complete(one, pair[1])
 
-    return together(bus, both, jobs)
+def alone(caller: Caller, jobs: Sequence[Job]) -> list[tuple[float, float]]:
+    """One after the other, each when what the one before set off is over."""
+    return [both(caller, number, job, pause=0.05) for number, job in enumerate(jobs)]
+
+
+def crowded(bus: Served, jobs: Sequence[Job]) -> list[tuple[float, float]]:
+    """By several clients at once, without a pause: the bus routes meanwhile."""
+    return together(bus, lambda one, numbered: both(one, *numbered), enumerate(jobs))
 
 
 def report(what: str, pairs: Sequence[tuple[float, float]]) -> None:
@@ -70,15 +69,17 @@ def report(what: str, pairs: Sequence[tuple[float, float]]) -> None:
         show(f"{what}, {name}: {RULES} rules / none", f"{b:7.1f} ms / {a:.1f} ms = {b / a:.2f}")
 
 
-def until_routed(caller: Caller, rounds: int) -> None:
+def followers(caller: Caller, job: str) -> int:
+    return len(caller("GET", f"/jobs?parent={job}&limit=100")["items"])
+
+
+def until_routed(caller: Caller, jobs: Sequence[Job]) -> None:
     """From the completion to the last of its jobs on the board."""
     times = []
-    for _ in range(rounds):
-        job = caller.claimed(routing=MANY)
+    for _, job in jobs:
         took = stopwatch()
         complete(caller, job)
-        path = f"/jobs?parent={job}&limit=100"
-        until("routing", lambda path=path: len(caller("GET", path)["items"]) == RULES)
+        until("routing", lambda job=job: followers(caller, job) == RULES)
         times.append(took() * 1_000)
     show(f"from the completion to {RULES} routed jobs, median", f"{statistics.median(times):7.1f} ms")
 
@@ -88,11 +89,15 @@ def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     with tempfile.TemporaryDirectory() as folder, Served(Path(folder)) as bus:
         caller = Caller(bus)
-        alone(caller, 5)  # what is loaded at the first use is loaded
-        report("complete, alone", alone(caller, rounds))
-        report("complete, 8 clients", crowded(bus, caller, rounds))
-        until_routed(caller, min(rounds, 30))
-        until("all of it", lambda: published(caller) >= min(1_000, RULES * (2 * rounds + 5)))
+        alone(caller, [claimed(caller) for _ in range(5)])  # what is loaded at the first use is loaded
+        jobs = [claimed(caller) for _ in range(2 * rounds + 30)]
+        report("complete, alone", alone(caller, jobs[:rounds]))
+        report("complete, 8 clients", crowded(bus, jobs[rounds : 2 * rounds]))
+        until_routed(caller, jobs[2 * rounds :])
+        for plain, ruled in jobs:
+            until("routing", lambda ruled=ruled: followers(caller, ruled) == RULES)
+            assert caller.events(ruled)["job.routed"] == 1
+            assert followers(caller, plain) == 0
 
 
 if __name__ == "__main__":

@@ -136,7 +136,7 @@ def test_the_project_is_read_from_the_token():
 def test_the_side_follows_the_rights_table():
     agents_only = {
         "claims.next", "claims.claim", "claims.complete", "claims.fail", "claims.block", "claims.resume",
-        "claims.release", "claims.restart", "claims.heartbeat",
+        "claims.release", "claims.restart", "claims.heartbeat", "claims.reject",
     }  # fmt: skip
     about_the_caller = {"system.me", "jobs.explain"}
     for operation in OPERATIONS:

@@ -34,7 +34,7 @@ def context(size: int) -> dict[str, str]:
     return {"objective": " ".join("".join(rng.choices(letters, k=9)) for _ in range(size // 10))}
 
 
-def test_a_lifecycle_costs_at_most_15_write_units(metered_world):
+def test_a_lifecycle_costs_15_write_units(metered_world):
     w, meter = metered_world
     w.job(
         summary="Count the attempt of a lapsed lease before the next claim",
@@ -49,17 +49,17 @@ def test_a_lifecycle_costs_at_most_15_write_units(metered_world):
         "POST", f"P/jobs/{claim['job']['id']}/complete", {"fence": claim["claim"]["fence"], "result": result}
     )
     w.dispatch()
-    assert meter.writes <= LIFECYCLE_WRITES, meter.log
+    assert meter.writes == LIFECYCLE_WRITES, meter.log
 
 
-def test_claim_next_costs_at_most_4_read_units(metered_world):
+def test_claim_next_costs_4_read_units(metered_world):
     w, meter = metered_world
     for _ in range(30):
         w.job(context=context(1_000))
     w.dispatch()
     meter.reads = 0
     assert w.ok("POST", "P/claims", {"roles": ["developer"]})["job"]
-    assert meter.reads <= CLAIM_NEXT_READS, meter.log
+    assert meter.reads == CLAIM_NEXT_READS, meter.log
 
 
 def test_keys_and_sessions_do_not_push_the_head_over_a_kilobyte(metered_world):
@@ -111,3 +111,68 @@ def test_a_lifecycle_needs_few_invocations(metered_world):
     records = w.dispatch()
     timers = w.bus.store.queues.depth("lease") - before
     assert 3 + records / 10 + timers / 10 <= 3.7
+    assert w.bus.store.queues.depth("barrier") == w.bus.store.queues.depth("routing") == 0, "nobody waits"
+
+
+def units(meter, work):
+    """Write and read units of what is done."""
+    before = meter.writes, meter.reads
+    work()
+    return meter.writes - before[0], meter.reads - before[1]
+
+
+def fan_in(w, meter, wide):
+    """Units a link of creating a job with so many upstream jobs, and of their completion."""
+    ups = [w.job() for _ in range(wide)]
+    fences = {up: w.claim(up) for up in ups}
+    w.pump()
+
+    def create():
+        w.job(blocked_by=ups)
+        w.pump()
+
+    def complete():
+        for up, fence in fences.items():
+            w.ok("POST", f"P/jobs/{up}/complete", {"fence": fence})
+            w.pump()
+
+    return [amount / wide for work in (create, complete) for amount in units(meter, work)]
+
+
+def test_a_link_costs_the_same_whether_a_job_waits_for_few_or_for_many(metered_world):
+    w, meter = metered_world
+    few, many = fan_in(w, meter, 10), fan_in(w, meter, 150)
+    assert all(later <= earlier for earlier, later in zip(few, many, strict=True)), (few, many)
+    assert few[0] <= 4, "writes of a link: a row at each end, one of them in the head's transaction"
+
+
+def test_a_level_of_a_cascade_costs_the_same_in_a_long_chain(metered_world):
+    w, meter = metered_world
+
+    def cascade(long):
+        chain = [w.job()]
+        fence = w.claim(chain[0])
+        for _ in range(long):
+            chain.append(w.job(blocked_by=[chain[-1]]))
+        w.pump()
+        w.ok("POST", f"P/jobs/{chain[0]}/fail", {"fence": fence, "reason": "broken"})
+        spent = units(meter, w.pump)
+        assert w.get(chain[-1])["status"] == "failed"
+        return [amount / long for amount in spent]
+
+    few, many = cascade(5), cascade(60)
+    assert all(later <= earlier for earlier, later in zip(few, many, strict=True)), (few, many)
+
+
+def test_rules_cost_the_caller_of_complete_no_unit(metered_world):
+    w, meter = metered_world
+    rules = [{"role": "qa", "summary": "Check it"}] * 10
+    spent = []
+    for routing in ([], rules):
+        job = w.job(routing=routing)
+        body = {"fence": w.claim(job)}
+        w.dispatch()
+        spent.append(units(meter, lambda job=job, body=body: w.ok("POST", f"P/jobs/{job}/complete", body)))
+    plain, ruled = spent
+    assert ruled[0] == plain[0]
+    assert ruled[1] - plain[1] <= 1, "the rules are read with the job's other documents"

@@ -160,6 +160,7 @@ def test_after_a_rejection_the_workers_of_all_attempts_are_excluded(w: CheckedWo
     complete(w, again, token="two")
     assert excluded(w, review) == {"one", "two"}
     assert w.claim(review, "three"), "who sent it back looks again"
+    assert excluded(w, independent(w, again)) == {"one", "two"}, "a job that only waits for the retry"
 
 
 def test_a_retry_of_an_independent_job_is_not_for_those_who_worked_before_it(w: CheckedWorld) -> None:

@@ -278,6 +278,27 @@ def test_a_head_that_never_stands_still_leaves_the_message_for_later(w: CheckedW
     at_rest(w)
 
 
+def test_a_twin_that_comes_late_leaves_what_is_there_as_it_is(w: CheckedWorld) -> None:
+    """It has read the head before another one routed it, and prepares the same jobs a while after."""
+    job = w.job(routing=[rule(artifacts=[{"type": "spec", "uri": "s3://x"}])])
+    complete(w, job)
+    w.dispatch()
+    read, seen = routing.load.work, []
+
+    def overtaken(bus: Any, head: Any) -> Any:
+        if not seen:
+            seen.append(head)
+            CONSUMERS["routing"](w.bus, message(job), 1)
+            seen.append(w.everything())
+            w.clock.advance(5)
+        return read(bus, head)
+
+    with patch.object(routing.load, "work", overtaken):
+        CONSUMERS["routing"](w.bus, message(job), 1)
+    assert w.everything() == seen[1]
+    assert len(children(w, job)) == 1
+
+
 def test_what_was_staged_for_a_role_that_went_meanwhile_is_seen_by_nobody(w: CheckedWorld) -> None:
     job = w.job(routing=[rule(), rule(role="ops")])
     complete(w, job)

@@ -13,6 +13,7 @@ from tests.unit.test_lifecycle import CASCADED, HELD, NOW, job_in
 
 from interlock.domain import identity, ids, limits, outbox
 from interlock.domain.identity import Agent, Credential, Owner, Token
+from interlock.domain.job import Job
 from interlock.domain.lifecycle import ENDED, LEASED, STATUSES
 from interlock.domain.plan import Plan
 from interlock.domain.times import parse_rfc3339, rfc3339
@@ -297,13 +298,17 @@ def test_a_job_that_begins_to_wait_looks_at_what_it_waits_for(
 
 
 @pytest.mark.parametrize("end", ENDED)
-def test_a_job_with_rules_that_ends_is_routed_by_the_event_that_ended_it(end: str) -> None:
-    events = [moved("in_progress", "in_progress", seq=6), moved("in_progress", end, seq=7)]
-    routed = [m.body for m in outbox.messages(job_in(end, routing=2), events) if m.queue == "routing"]
-    assert routed == [{"kind": "route", "project": "default", "job": "job_x", "seq": 7}]
-    assert not [m for m in outbox.messages(job_in(end), events) if m.queue == "routing"]
-    late = [moved(end, end, seq=8)]
-    assert not [m for m in outbox.messages(job_in(end, routing=2), late) if m.queue == "routing"]
+def test_an_ending_that_is_not_routed_calls_for_its_jobs(end: str) -> None:
+    """The message says nothing of the ending: the head knows which ones are still to be routed."""
+
+    def routed(job: Job, *events: dict[str, object]) -> list[dict[str, object]]:
+        return [m.body for m in outbox.messages(job, events or None) if m.queue == "routing"]
+
+    job, told = job_in(end, unrouted={"7": end}), {"kind": "route", "project": "default", "job": "job_x"}
+    assert routed(job, moved("in_progress", "in_progress", seq=6), moved("in_progress", end, seq=7)) == [told]
+    assert routed(job) == [told], "what repair sends"
+    assert routed(job, moved(end, end, seq=8)) == [], "another event of the same job"
+    assert routed(job_in(end), moved("in_progress", end, seq=7)) == []
 
 
 def test_a_plan_calls_for_its_jobs_until_it_is_made() -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from interlock.app import documents, load, neighbours
 from interlock.app.call import Answer, Bus, Call, the_job, the_project
 from interlock.domain import limits
+from interlock.domain.identity import Project
 from interlock.domain.job import Job
 from interlock.store import keys
 from interlock.store.ports import Key
+
+LOOK = 200
+"""Jobs that are read at once."""
 
 Edge = tuple[str, str, str]
 """(from, to, type): blocks leads from the upstream to the job that waits, the others from the origin to what came of it."""
@@ -18,25 +22,22 @@ Edge = tuple[str, str, str]
 
 def read(call: Call) -> Answer:
     """Breadth first, up to ``depth`` links away and up to a bound of nodes; ``truncated`` says that there is more."""
-    bus, project, start = call.bus, the_project(call), the_job(call)
+    project, start = the_project(call), the_job(call)
     nodes: dict[str, Job] = {start.id: start}
     edges: dict[Edge, None] = {}
     level, truncated = [start], False
-    for _ in range(call.query["depth"]):
-        found = _edges(bus, project.id, level)
-        ends = dict.fromkeys(end for edge in found for end in edge[:2] if end not in nodes)
-        room = limits.GRAPH_NODES - len(nodes)
-        truncated = truncated or len(ends) > room
-        heads = load.job_heads(bus, project.id, list(ends)[:room])
-        level = [job for job in heads.values() if load.visible(job, call.actor, project)]
-        nodes |= {job.id: job for job in level}
+    # the last round adds no nodes: it finds the links among those that are there, and whether there is more
+    for room in (*[limits.GRAPH_NODES] * call.query["depth"], 0):
+        found = _edges(call.bus, project.id, level)
         edges |= dict.fromkeys(found)
+        ends = dict.fromkeys(end for edge in found for end in edge[:2] if end not in nodes)
+        left = max(0, room - len(nodes))
+        level = _seen(call, project, list(ends), left + 1)
+        truncated = truncated or len(level) > left
+        level = level[:left]
+        nodes |= {job.id: job for job in level}
         if not level:
             break
-    else:
-        truncated = truncated or any(
-            end not in nodes for edge in _edges(bus, project.id, level) for end in edge[:2]
-        )
     shown = [edge for edge in edges if edge[0] in nodes and edge[1] in nodes]
     return Answer(
         {
@@ -46,6 +47,17 @@ def read(call: Call) -> Answer:
         },
         version=start.version,
     )
+
+
+def _seen(call: Call, project: Project, names: Sequence[str], most: int) -> list[Job]:
+    """Of these jobs, those that are there and that the caller may see; no more than ``most``."""
+    found: list[Job] = []
+    for first in range(0, len(names), LOOK):
+        heads = load.job_heads(call.bus, project.id, names[first : first + LOOK])
+        found += [job for job in heads.values() if load.visible(job, call.actor, project)]
+        if len(found) >= most:
+            return found[:most]
+    return found
 
 
 def _node(job: Job) -> dict[str, Any]:

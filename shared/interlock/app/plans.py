@@ -155,6 +155,8 @@ def _require_refs(refs: Sequence[str]) -> None:
 def _drafts(bus: Bus, project: str, wanted: Mapping[str, Fields], plan: Plan) -> Iterator[making.Draft]:
     """The jobs of a plan as drafts, those that wait before those they wait for."""
     inside = {fields["id"]: fields for fields in wanted.values()}
+    # a millisecond apart, so that what is equal otherwise is claimed in the order in which it was written down
+    at = {name: plan.created_at - number for number, name in enumerate(reversed(inside))}
     outside = {name for fields in wanted.values() for name in fields["blocked_by"] if name not in inside}
     there = load.job_heads(bus, project, sorted(outside))
     kind, _, source = plan.source.partition(":")
@@ -168,14 +170,14 @@ def _drafts(bus: Bus, project: str, wanted: Mapping[str, Fields], plan: Plan) ->
             fields,
             id=name,
             source=(plan.source, plan.source_label),
-            now=plan.created_at,
+            now=at[name],
             waits_for=waits_for,
             excluded=_excluded(bus, project, fields, waits_for),
             trace=fields.get("trace"),
         )
         yield making.Draft(
             head,
-            making.document(fields, initial(actor, plan.created_at, name, fields["artifacts"])),
+            making.document(fields, initial(actor, at[name], name, fields["artifacts"])),
             plan.request,
             waits_for,
             (making.created(head, waits_for, plan=plan.id),),

@@ -23,7 +23,7 @@ def register(root: typer.Typer) -> None:
 
     @root.command(
         "demo",
-        help="Show the main job on real input.\n\nFour workers release a Git repository by a plan of real commands. One worker is "
+        help="Show the main job on real input.\n\nFour workers rehearse a release of a Git repository by a plan of real commands. One worker is "
         "killed with kill -9, another takes over, the late write is refused; a failure takes what waits for it along, and all of it "
         "comes back; a review sends work back and accepts the retry; a rule makes the job that follows. The ledger is verified.",
         short_help="Show the main job on real input.",

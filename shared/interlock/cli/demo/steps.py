@@ -1,4 +1,4 @@
-"""What the demo asks for: a release of a checkout, as a plan of jobs that run real commands."""
+"""What the demo asks for: a release of a checkout, rehearsed, as a plan of jobs that run real commands."""
 
 from __future__ import annotations
 
