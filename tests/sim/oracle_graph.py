@@ -289,7 +289,7 @@ def _was_satisfied(job: Job, moves: Sequence[Written], at: int) -> bool:
 def _of_making(plan: Plan, found: Graph, moves: Mapping[str, list[Written]]) -> Iterator[str]:
     """Nothing is claimable before what waits for it is there."""
     made = {job: moves[keys.partition(plan.project, "job", job)] for job in plan.jobs.values()}
-    for job in made:
+    for job, writes in made.items():
         for up in found.links.get(job, ()):
-            if up in made and made[job] and made[up] and made[up][0].at < made[job][0].at:
+            if writes and made.get(up) and made[up][0].at < writes[0].at:
                 yield f"{plan.id}: {up} was there before {job}, which waits for it"
