@@ -13,6 +13,9 @@ from interlock.store.ports import ConditionLost, Delete, Key, Put, Update
 KEY = Key("p#job#1", "HEAD")
 ABSENT = Key("p#job#absent", "HEAD")
 FIRST = {
+    "seen": 4,
+    "state": "open",
+    "count": 2,
     "version": 3,
     "status": "published",
     "role": "builder",
@@ -158,6 +161,14 @@ NAMED = [
     (conditions.enrolled(), True, False),
     (conditions.slot_free("j1"), True, True),
     (conditions.slot_free("j2"), False, True),
+    (conditions.hold_seen(4, "open"), True, False),
+    (conditions.hold_seen(3, "open"), False, False),
+    (conditions.hold_seen(4, "failed"), False, False),
+    (conditions.hold_is("open"), True, False),
+    (conditions.hold_is("failed"), False, False),
+    (conditions.links_unchanged(0), False, True),
+    (conditions.links_unchanged(2), True, False),
+    (conditions.links_unchanged(1), False, False),
 ]
 RUNNING = [
     (conditions.lease_running("ada", 2, 1_790_000_000_000), True),
