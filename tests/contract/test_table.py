@@ -161,6 +161,8 @@ NAMED = [
     (conditions.enrolled(), True, False),
     (conditions.slot_free("j1"), True, True),
     (conditions.slot_free("j2"), False, True),
+    (conditions.names_job("j1"), True, False),
+    (conditions.names_job("j2"), False, False),
     (conditions.hold_seen(4, "open"), True, False),
     (conditions.hold_seen(3, "open"), False, False),
     (conditions.hold_seen(4, "failed"), False, False),

@@ -11,7 +11,7 @@ import pytest
 from tests.meta.spy import Late, Spy
 from tests.sim.world import World
 
-from interlock.app import bootstrap, dispatch
+from interlock.app import bootstrap, dispatch, retention
 from interlock.domain import limits
 from interlock.errors import InterlockError
 from interlock.store import keys
@@ -49,6 +49,7 @@ class Scene:
         self.board()
         self.timers()
         self.dead_letters()
+        self.retention()
 
     def pump(self) -> None:
         """Dispatcher and consumers as their functions run them; time stands still."""
@@ -60,6 +61,20 @@ class Scene:
                     done += self.w.consume(queue)
             if not done:
                 return
+
+    def retention(self) -> None:
+        """A job with links, an external id and a large document goes to the archive."""
+        w = self.w
+        up = w.job(external_id="old", context={"large": random.Random(1).randbytes(40_000).hex()})
+        below = w.job(blocked_by=[up], parent=up)
+        w.ok("POST", f"P/jobs/{below}/cancel", {"reason": "no"})
+        w.ok("POST", f"P/jobs/{up}/cancel", {"reason": "no"})
+        self.pump()
+        self.owner("PATCH", "P", {"settings": {"retention_days": 1}})
+        w.clock.advance(3 * 86_400)
+        self.pump()
+        with self.spy.during("Retain"):
+            assert retention.retain(w.bus) >= 2
 
     def owner(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
         return self.w.ok(method, path, body, token="owner", **more)

@@ -88,10 +88,10 @@ JOB_WRITERS = {
 } | LINK_WRITERS - {"RedriveRole"}
 JOB_ROLES = JOB_WRITERS | {"OpenRole", "HealthRole", "ReaderRole", "RenewingReaderRole"}
 WRITERS = {
-    "job": JOB_WRITERS | {"RetireAgentRole", "RedriveRole"},
+    "job": JOB_WRITERS | {"RetireAgentRole", "RedriveRole", "RetainRole"},
     "agent": {"AgentRole", "RetireAgentRole"},
     "owner": {"OwnerRole"},
-    "project": {"ProjectRole"},
+    "project": {"ProjectRole", "RetainRole"},
     "plan": {"PlanRole", "BarrierRole"},
 }
 """Which roles may change an entity of a kind."""
@@ -119,7 +119,12 @@ def test_what_stands_beside_jobs_is_written_where_it_is_used() -> None:
         return {role for role in of_type("AWS::IAM::Role") if writable(role, partition)}
 
     plans = {"PlanRole", "BarrierRole", "RedriveRole"}
-    assert writers(keys.external_live("p1", "ticket").pk) == {"JobCreatorRole", "JobReviverRole", *plans}
+    assert writers(keys.external_live("p1", "ticket").pk) == {
+        "JobCreatorRole",
+        "JobReviverRole",
+        "RetainRole",
+        *plans,
+    }
     assert writers(keys.claim_call("p1", "00").pk) == {"ClaimNextRole"}
     assert writers(keys.links("p1").pk) == {"LinkRole", "RejectRole"}
 
@@ -127,8 +132,9 @@ def test_what_stands_beside_jobs_is_written_where_it_is_used() -> None:
 @pytest.mark.parametrize("role", of_type("AWS::IAM::Role"))
 def test_who_works_on_links_may_delete_and_only_in_partitions_of_jobs(role: str) -> None:
     deletes = [grant for grant in grants(role) if grant.action == "dynamodb:DeleteItem"]
-    assert bool(deletes) is (role in LINK_WRITERS)
-    assert all(grant.keys == ("*#job#*",) for grant in deletes)
+    assert bool(deletes) is (role in LINK_WRITERS | {"RetainRole"})
+    where = ("*#job#*", "*#ext#*") if role == "RetainRole" else ("*#job#*",)
+    assert all(grant.keys == where for grant in deletes)
 
 
 def test_a_projects_name_opens_no_fence() -> None:
@@ -137,6 +143,7 @@ def test_a_projects_name_opens_no_fence() -> None:
         pk = keys.project_head(kind).pk
         assert {role for role in of_type("AWS::IAM::Role") if writable(role, pk)} == {
             "ProjectRole",
+            "RetainRole",
             "DispatcherRole",
             "RepairRole",
             "RedriveRole",

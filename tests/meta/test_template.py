@@ -20,7 +20,7 @@ from interlock.store.aws import blobs
 from interlock.store.aws.wire import to_wire
 from interlock.store.ports import INDEX_1_PROJECTION, INDEX_2_PROJECTION, INDEX_KEYS, Key
 
-WITHOUT_ROUTE = {"Dispatch", "TimerConsumer", "BarrierConsumer", "RoutingConsumer", "Bootstrap"}
+WITHOUT_ROUTE = {"Retain", "Dispatch", "TimerConsumer", "BarrierConsumer", "RoutingConsumer", "Bootstrap"}
 
 
 def test_what_is_generated_is_current() -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+from tests.sim.faults import DiedError
 from tests.sim.hands import (
     ALIVE,
     STORIES,
@@ -28,7 +30,7 @@ from tests.sim.hands import (
 from tests.sim.race import Race, explore
 from tests.sim.requests import at
 
-from interlock.app import making
+from interlock.app import making, write
 
 
 def body(ups: list[str], **more: Any) -> dict[str, Any]:
@@ -73,6 +75,34 @@ def born_in_parts(race: Race) -> None:
     rest(race)
     if {"failed", "cancelled"}.isdisjoint(statuses(race, wanted["blocked_by"])):
         assert statuses(race, [the_job_of(twins)]) != ["failed"]
+
+
+def born_at_a_second_try(race: Race) -> None:
+    """The first try died when some of its holds were there: what happens to them before there is a head is void."""
+    hands = held(race, 4)
+    wanted = body([hand.job for hand in hands])
+    with patch.object(write, "create", side_effect=DiedError):
+        race.w.call("POST", "P/jobs", wanted, key="k")
+    for hand in hands:
+        if race.rng.random() < 0.5:
+            hand.step("fail")
+            hand.does(
+                race.rng.choice(
+                    [("restart",), ("retry",), ("restart", "fail", "restart"), ("restart", "complete")]
+                )
+            )
+        else:
+            hand.does(race.rng.choice(ALIVE))
+    if race.rng.random() < 0.7:
+        race.w.pump()
+    again = [
+        race.calls(f"again{n}", "POST", "P/jobs", wanted, key="k") for n in range(race.rng.choice([1, 2]))
+    ]
+    messengers(race, rounds=10)
+    race.run()
+    rest(race)
+    done = set(statuses(race, wanted["blocked_by"])) == {"completed"}
+    assert statuses(race, [the_job_of(again)]) == ["published" if done else "pending"]
 
 
 def born_in_spite_of_deaths(race: Race) -> None:
@@ -317,6 +347,7 @@ def dead_letters_come_back(race: Race) -> None:
 SCENARIOS: list[Callable[[Race], None]] = [
     born_while_others_end,
     born_in_parts,
+    born_at_a_second_try,
     born_in_spite_of_deaths,
     born_with_a_date,
     fan_in,

@@ -14,7 +14,7 @@ def w() -> CheckedWorld:
     return checked()
 
 
-DEFAULTS = {"visibility": "project", "lease_seconds": 1800, "cancel_overdue": False}
+DEFAULTS = {"visibility": "project", "lease_seconds": 1800, "cancel_overdue": False, "retention_days": None}
 
 
 # ---- projects
@@ -32,14 +32,15 @@ def test_a_new_project_has_default_settings_and_no_roles(w: CheckedWorld) -> Non
 
 
 @pytest.mark.parametrize(
-    "settings", [{"visibility": "roles"}, {"lease_seconds": 60}, {"cancel_overdue": True}, {}]
+    "settings",
+    [{"visibility": "roles"}, {"lease_seconds": 60}, {"cancel_overdue": True}, {"retention_days": 30}, {}],
 )
 def test_settings_that_are_not_sent_keep_their_value(w: CheckedWorld, settings: dict[str, Any]) -> None:
     made = w.ok("POST", "/v1/projects", {"id": "p", "title": "P", "settings": settings}, token="owner")[
         "project"
     ]
     assert made["settings"] == {**DEFAULTS, **settings}
-    all_other = {"visibility": "roles", "lease_seconds": 77, "cancel_overdue": True}
+    all_other = {"visibility": "roles", "lease_seconds": 77, "cancel_overdue": True, "retention_days": 9}
     w.ok("PATCH", "P", {"settings": all_other}, token="owner")
     shown = w.ok("PATCH", "P", {"settings": settings}, token="owner")["project"]
     assert shown["settings"] == {**all_other, **settings}

@@ -58,6 +58,9 @@ def settle(bus: Bus, project: str, upstream: str, job: str) -> None:
         parts = _judged(pk, up, row)
         if not parts:
             return
+        marks = any(isinstance(part, Put) for part in parts)
+        if marks and load.job_head(bus, project, job) is None:
+            return  # its creator may write the hold anew, and looks at the upstream once the head is there
         try:
             if len(parts) == 1:
                 table.write(parts[0])

@@ -29,8 +29,11 @@ def job_heads(bus: Bus, project: str, ids: Sequence[str]) -> dict[str, Job]:
 def visible(job: Job, actor: Actor, project: Project) -> bool:
     """Whether the actor may see the job: owners see all of their project, agents by its setting.
 
-    An agent without a live role sees nothing but what it holds: a claim can always be ended by its holder.
+    An agent without a live role sees nothing but what it holds: a claim can always be ended by its holder. Nobody
+    sees what went to the archive.
     """
+    if job.archived is not None:
+        return False
     if actor.kind != "agent" or job.held_by(actor.id):
         return True
     if not actor.roles:

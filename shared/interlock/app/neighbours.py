@@ -54,6 +54,12 @@ def rows(bus: Bus, pk: str, prefix: str) -> Iterable[Item]:
         after = page.items[-1]["sk"]
 
 
+def below(bus: Bus, job: Job) -> list[str]:
+    """Every job that waits, or waited, for this one, or comes from it; some may never have come."""
+    pk = keys.partition(job.project, "job", job.id)
+    return [row["sk"][len(keys.WAITING) :] for row in rows(bus, pk, keys.DOWN)]
+
+
 def downstream(bus: Bus, job: Job, limit: int) -> tuple[list[str], bool]:
     """(up to ``limit`` jobs that wait, or waited, for this one, whether there are more)."""
     pk = keys.partition(job.project, "job", job.id)

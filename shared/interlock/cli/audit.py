@@ -98,8 +98,7 @@ class _Checked:
         """Take an event."""
         self.chains.add(event)
         if event["type"] == "project.archived":
-            for job in event["data"].get("jobs", ()):
-                self._archived[f"job/{job['id']}"] = (job["version"], job["digest"])
+            self._archived |= _archived(event)
 
     def findings(self, heads: Mapping[str, tuple[int, str]]) -> list[Finding]:
         """What is wrong. Of an archived job all events may be gone, or some; those that are there must fit."""
@@ -107,6 +106,14 @@ class _Checked:
         expected = {entity: head for entity, head in self._archived.items() if entity in there}
         found = self.chains.findings({**expected, **heads})
         return [one for one in found if one.entity not in self._archived or one.kind not in {"short", "hole"}]
+
+
+def _archived(event: Mapping[str, Any]) -> Heads:
+    """The jobs that an event says to have gone to an archive, as they were."""
+    data = event.get("data")
+    jobs = data.get("jobs") if isinstance(data, Mapping) else None
+    sound = [job for job in jobs or () if isinstance(job, Mapping) and _fits(job, _HEAD)]
+    return {f"job/{job['id']}": (job["version"], job["digest"]) for job in sound}
 
 
 def _take(record: Mapping[str, Any], checked: _Checked, heads: Heads) -> None:
@@ -162,7 +169,11 @@ def _is_sound(record: Mapping[str, Any]) -> bool:
     if kind not in records.KINDS:
         return False
     wanted = _EVENT if kind == "event" else _HEAD if kind in records.HEADS else {}
-    return all(isinstance(record.get(name), type_) for name, type_ in wanted.items())
+    return _fits(record, wanted)
+
+
+def _fits(record: Mapping[str, Any], wanted: Mapping[str, type]) -> bool:
+    return all(isinstance(record.get(name), kind) for name, kind in wanted.items())
 
 
 def _again(client: Client, doubtful: set[str], heads: Mapping[str, tuple[int, str]]) -> list[Finding]:

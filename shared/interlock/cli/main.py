@@ -17,6 +17,7 @@ from interlock.cli import (
     demo,
     doctor,
     events,
+    export,
     jobs,
     letters,
     links,
@@ -75,6 +76,7 @@ def build() -> typer.Typer:
     app.add_typer(plans.app)
     work.register(app)
     events.register(app)
+    export.register(app)
     for noun in (projects.app, roles.app, agents.app, owners.app):
         app.add_typer(noun)
     projects.register(app)

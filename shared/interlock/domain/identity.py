@@ -17,9 +17,11 @@ DEFAULT_SETTINGS: Mapping[str, Any] = {
     "visibility": "project",
     "lease_seconds": limits.DEFAULT_LEASE_SECONDS,
     "cancel_overdue": False,
+    "retention_days": None,
 }
 """A project's settings: who sees jobs (``project``: every agent; ``roles``: those of its roles and what it
-created), the default lease, whether a job past its deadline is cancelled."""
+created), the default lease, whether a job past its deadline is cancelled,
+after how many days ended lineages go to the archive (None: never)."""
 
 
 @dataclass(frozen=True, slots=True)

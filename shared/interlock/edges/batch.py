@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from interlock.app import dispatch
+from interlock.app import dispatch, retention
+from interlock.app.call import Bus
 from interlock.app.consumers import CONSUMERS
 from interlock.app.dispatch import Effects
 from interlock.edges import runtime, telemetry
@@ -91,3 +92,17 @@ def _effects(record: Mapping[str, Any]) -> Effects | None:
         telemetry.failure("stream.dispatch", str(record.get("eventID")), error)
         dispatch.park(runtime.bus(), new, repr(error))
         return None
+
+
+SCHEDULED: Mapping[str, Callable[[Bus], int]] = {"retain": retention.retain}
+"""Work that a schedule begins: of a bus; answers how much was done."""
+
+
+def schedule_handler(name: str) -> Handler:
+    """What a schedule calls. What fails is tried at the next time."""
+    work = SCHEDULED[name]
+
+    def handler(_event: Mapping[str, Any], _context: Any) -> dict[str, Any]:
+        return {"done": work(runtime.bus())}
+
+    return handler

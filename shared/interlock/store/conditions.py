@@ -165,6 +165,11 @@ def enrolled() -> Condition:
     return Condition("enrolled", AllOf((Exists("pk"), Absent("retired_at"))))
 
 
+def names_job(job: str) -> Condition:
+    """Holds when the row names this job."""
+    return Condition("names_job", Compare("job", "=", job))
+
+
 def slot_free(holder: str) -> Condition:
     """Holds when the unique name is free, was ours already, or belonged to the job that has ended (``holder``)."""
     return Condition("slot_free", AnyOf((Absent("pk"), Compare("job", "=", holder))))

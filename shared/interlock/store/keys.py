@@ -17,6 +17,7 @@ only as a hash.
 | an upstream that was added or replaced later | same | ``UP#<up>`` |
 | a job that waits for this one | same | ``DOWN#<job>`` |
 | a job that comes from this one (child, retry, routed) | same | ``DOWN~<job>`` |
+| where the last retention run ended | the project's | ``RETENTION`` |
 | the guard of links that are added later | ``<project>#graph#links`` | ``LINKS`` |
 | a plan's jobs, until they are all there | ``<project>#plan#<id>`` | ``PLAN#<request>#<n>`` |
 | event data above 256 bytes | same | ``EVD#<seq>#<hash>`` |
@@ -145,6 +146,11 @@ def waiting(pk: str, job: str) -> Key:
 def descending(pk: str, job: str) -> Key:
     """That ``job`` is a child of this one, its retry, or was routed from it."""
     return Key(pk, f"{DESCENDING}{job}")
+
+
+def retention(project: str) -> Key:
+    """Where the last retention run of a project ended."""
+    return Key(partition(project, "project", project), "RETENTION")
 
 
 def links(project: str) -> Key:

@@ -22,6 +22,9 @@ class Settings(Model):
     visibility: Literal["project", "roles"] = "project"
     lease_seconds: Lease = limits.DEFAULT_LEASE_SECONDS
     cancel_overdue: bool = False
+    retention_days: Annotated[int, Field(ge=limits.RETENTION_DAYS[0], le=limits.RETENTION_DAYS[1])] | None = (
+        None
+    )
 
     @model_serializer
     def _sent(self) -> dict[str, Any]:
