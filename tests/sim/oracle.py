@@ -176,7 +176,7 @@ def check(
     found += [f"{name} is two entities: {pks}" for name, pks in by_scope.items() if len(pks) > 1]
     found += [f"a dead letter: {body}" for queue, _, body in state.messages if queue not in CONSUMERS]
     found += _of_record(record, state)
-    found += oracle_graph.at_rest(state, w.clock.now) if complete else []
+    found += oracle_graph.at_rest(state) if complete else []
     found += oracle_graph.in_order(state, history) if history else []
     found += oracle_routing.of(state, complete=complete)
     _assert(found)

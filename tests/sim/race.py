@@ -82,6 +82,7 @@ class Race:
             self._replica = Replica(self.w.engine, self.rng, self.w.clock)
         self.trouble = 0.0
         """How likely a step ends its process, fails, or is carried out twice by a client that missed the answer."""
+        self._dies: dict[str, int] = {}
         self._send = self.w.call
         self.w.call = self._call  # everything that is called is recorded
 
@@ -96,6 +97,7 @@ class Race:
 
     def _hook(self, step: Step, carry_out: Callable[[], Any]) -> Any:
         self.schedule.step(step)
+        self._dies_now()
 
         def carried_out() -> Any:
             answer = carry_out()
@@ -108,6 +110,17 @@ class Race:
         if sent is not None and step.heads and answer is not False:
             sent.heads.extend(step.heads)
         return answer
+
+    def dies_at(self, name: str, number: int) -> None:
+        """That actor's process dies before its step of this number (from 1), if it comes so far."""
+        self._dies[name] = number
+
+    def _dies_now(self) -> None:
+        name = self.schedule.name()
+        if name in self._dies:
+            self._dies[name] -= 1
+            if self._dies[name] <= 0:
+                raise DiedError
 
     def _remember(self, step: Step) -> None:
         at = len(self.history)

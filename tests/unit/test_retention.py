@@ -7,7 +7,7 @@ import pytest
 from tests.sim.faults import DiedError, Fault, Faults
 from tests.sim.world import world
 
-from interlock.app import retention
+from interlock.app import retention, write
 from interlock.domain import ledger
 from interlock.errors import StoreError
 from interlock.store import keys
@@ -191,6 +191,29 @@ def test_who_comes_back_to_life_meanwhile_stays():
     w.pump()
     assert w.get(job)["status"] == "published"
     assert archives(w) == {}
+
+
+@pytest.mark.parametrize("removed", [True, False])
+def test_a_retry_that_was_let_in_before_the_commit_is_refused(monkeypatch, removed):
+    w = world()
+    keep(w, 1)
+    job = w.job()
+    w.ok("POST", f"P/jobs/{job}/fail", {"fence": w.claim(job), "reason": "no"})
+    old(w)
+    change = write.change
+
+    def late(*args, **more):
+        monkeypatch.setattr(write, "change", change)
+        if not removed:
+            monkeypatch.setattr(retention, "_remove", lambda *_: None)
+        assert retention.retain(w.bus) == 1
+        return change(*args, **more)
+
+    monkeypatch.setattr(write, "change", late)
+    assert w.call("POST", f"P/jobs/{job}/retry", {}, token="owner").code == "not_found"
+    w.pump()
+    assert status(w, job) == 404
+    assert set(archives(w)) == {job}
 
 
 def _scene(faults):

@@ -64,8 +64,13 @@ def park(bus: Bus, new: Mapping[str, Any], why: str) -> None:
 
 
 def redrive(bus: Bus, body: Mapping[str, Any]) -> None:
-    """Handle a parked record again: its own events first, then what the present head implies."""
+    """Handle a parked record again: its own events first, then what the present head implies.
+
+    Nothing comes of one whose entity went to the archive meanwhile, with all of its events.
+    """
     pk, now = body["pk"], bus.clock()
+    if bus.store.table.get(Key(pk, keys.HEAD)) is None:
+        return
     if body.get("events"):
         events = items.unpack(base64.b64decode(body["events"]))
         bus.store.table.write_each([_row(pk, event, now) for event in events])

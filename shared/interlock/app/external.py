@@ -42,7 +42,7 @@ def parts(bus: Bus, job: Job, field: str = "external_id") -> list[TransactionPar
     taken: list[TransactionPart] = [
         Put(key, {"pk": key.pk, "sk": key.sk, "job": job.id}, conditions.slot_free(holder))
     ]
-    if ended is not None:
+    if ended is not None and ended.archived is None:
         taken.append(Check(items.head_key(ended), conditions.unchanged(ended.version)))
     return taken
 

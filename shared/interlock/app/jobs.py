@@ -88,13 +88,15 @@ def _staged(call: Call, draft: making.Draft) -> dict[str, Any]:
 
     Raises ``idempotency_mismatch`` when the key had another body.
     """
-    bus = call.bus
-    puts = making.staged(bus, draft)
-    if not bus.store.table.write_each(puts)[0]:
-        found = bus.store.table.get(puts[0].key)
+    bus, stored = call.bus, draft.document
+    body, *rest = making.staged(bus, draft)
+    if not bus.store.table.write_each([body])[0]:
+        found = bus.store.table.get(body.key)
         _require_same_request(call, found)
-        return dict(documents.read(bus, found or {}))
-    return dict(draft.document)
+        stored = documents.read(bus, found or {})
+    if rest:  # only now: other jobs learn of this one by these
+        bus.store.table.write_each(rest)
+    return dict(stored)
 
 
 def _require_same_request(call: Call, body: Item | None) -> None:

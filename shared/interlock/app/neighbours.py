@@ -67,7 +67,7 @@ def downstream(bus: Bus, job: Job, limit: int) -> tuple[list[str], bool]:
     ids = [row["sk"].removeprefix(keys.WAITING) for row in page.items]
     # a row is written before the job that it names, which may never have come
     there = load.job_heads(bus, job.project, ids)
-    return [job_id for job_id in ids if job_id in there], page.more
+    return [job_id for job_id in ids if job_id in there and there[job_id].archived is None], page.more
 
 
 def workers_upstream(bus: Bus, job: Job) -> list[str]:

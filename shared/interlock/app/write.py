@@ -16,7 +16,7 @@ from interlock.domain import ledger, limits
 from interlock.domain.identity import Actor
 from interlock.domain.job import Change, Job
 from interlock.domain.ledger import GENESIS, Fact, Sealed
-from interlock.errors import StoreError
+from interlock.errors import InterlockError, StoreError
 from interlock.store import conditions, items, keys
 from interlock.store.conditions import Condition
 from interlock.store.items import Head
@@ -92,7 +92,12 @@ def changing(
     condition: Condition | None = None,
     remember: Sequence[bytes] = (),
 ) -> tuple[Update, H]:
-    """The write of a decision on a head, for a transaction around it, and the head as it will be."""
+    """The write of a decision on a head, for a transaction around it, and the head as it will be.
+
+    Raises ``not_found`` for what went to the archive.
+    """
+    if isinstance(head, Job) and head.archived is not None:
+        raise InterlockError("not_found")
     key = items.head_key(head)
     sealed = ledger.seal(items.entity(head), head.version, head.digest, now, actor.as_event(), decision.facts)
     values: dict[str, Any] = {**decision.set, "version": sealed.version, "digest": sealed.digest}
@@ -152,10 +157,10 @@ def decide(load: Callable[[bool], H], attempt: Callable[[H], H]) -> H:
 
 
 def reload(bus: Bus, head: H) -> H:
-    """The head as it is now, read consistently."""
+    """The head as it is now, read consistently. Raises ``not_found`` when it was removed after it was archived."""
     item = bus.store.table.get(items.head_key(head))
     if item is None:
-        raise StoreError(detail="a head is gone")
+        raise InterlockError("not_found")
     return items.read(item)  # type: ignore[return-value]  # the key says the kind
 
 

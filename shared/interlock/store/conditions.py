@@ -78,8 +78,8 @@ def absent() -> Condition:
 
 
 def unchanged(version: int) -> Condition:
-    """Holds when the head still has the version that the decision was made on."""
-    return Condition("unchanged", Compare("version", "=", version))
+    """Holds when the head still has the version that the decision was made on, and did not go to the archive."""
+    return Condition("unchanged", AllOf((Compare("version", "=", version), Absent("archived"))))
 
 
 def claimable(version: int, role: str) -> Condition:
