@@ -223,7 +223,7 @@ _EDIT = {
     "max_retries": 5,
 }
 _AGENT = {"label": "b", "roles": ["qa"], "tool_family": "x", "capabilities": ["gpu"]}
-_SETTINGS = {"visibility": "roles", "lease_seconds": 60, "cancel_overdue": True}
+_SETTINGS = {"visibility": "roles", "lease_seconds": 60, "cancel_overdue": True, "retention_days": 30}
 _CLAIM = {"heartbeat_seconds": 30, "lease_seconds": 60, "session": "s"}
 _WHY = {"reason": "r", "data": {"a": 1}}
 _INSTALLATION = "/v1/owners"

@@ -16,7 +16,7 @@ OPEN = (5.7, 9.7)
 """Of a completion that somebody waits for, all that follows included; the caller's call is 2 and 3.5 of it."""
 PLAN = (12.8, 11.7)
 """Of a job of a plan that waits for one other, all that follows included."""
-CASCADE = (9.5, 12.2)
+CASCADE = (9.5, 13.2)
 """Of a job that fails, or comes back, because its upstream does."""
 PLAIN_COMPLETION = (4, 6)
 """Units of completing a job that nobody waits for: nothing is added for links but one look."""
