@@ -157,13 +157,23 @@ def gather(bus: Bus, project: str, job: str) -> Job | None:
         page = bus.store.table.query(query)
         ups = {row["sk"].removeprefix(keys.OPEN_HOLD): row for row in page.items}
         heads = load.job_heads(bus, project, list(ups))
-        settle_all(bus, project, job, (up for up in heads.values() if _judged(pk, up, ups[up.id])))
+        for up in heads.values():
+            if _judged(pk, up, ups[up.id]):
+                settle(bus, project, up.id, job)
         if not page.more:
             return decide(bus, project, job)
         after = page.items[-1]["sk"]
 
 
-def settle_all(bus: Bus, project: str, job: str, upstream: Iterable[Job]) -> None:
-    """Bring the holds on these upstream jobs up to date."""
-    for up in upstream:
-        settle(bus, project, up.id, job)
+def catch_up(bus: Bus, job: Job, upstream: Iterable[str]) -> Job:
+    """A job has begun to wait: bring it up to what these upstream jobs are now, and answer its head.
+
+    This is for the caller's sake. Where others write so often that it does not succeed, the message that every such
+    beginning sends does it, as after a crash.
+    """
+    try:
+        for up in upstream:
+            settle(bus, job.project, up, job.id)
+        return decide(bus, job.project, job.id) or job
+    except write.Lost:
+        return load.job_head(bus, job.project, job.id) or job

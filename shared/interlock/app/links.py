@@ -10,7 +10,7 @@ from interlock.app.settle import settle
 from interlock.domain import limits, moves
 from interlock.domain.job import Change, Job
 from interlock.domain.lifecycle import PUBLISHED
-from interlock.errors import FieldError, InterlockError
+from interlock.errors import FieldError, InterlockError, StoreError
 from interlock.store import conditions, keys
 from interlock.store.ports import Put, TransactionPart, Update
 
@@ -42,8 +42,7 @@ def add(call: Call) -> Answer:
 
     job, repeat = settle(call, the_job(call), decision, parts=lambda _: parts, reads_on=True)
     if job.waits:
-        barrier.settle(bus, project, name, job.id)
-        job = barrier.decide(bus, project, job.id) or job
+        job = barrier.catch_up(bus, job, [name])
     return shown.answer(call, job, replayed=repeat)
 
 
@@ -74,21 +73,28 @@ def guarded(bus: Bus, job: Job, up: Job, field: str = "upstream") -> Update:
 
 
 def _way(bus: Bus, project: str, start: str, goal: str) -> list[str]:
-    """How ``start`` waits for ``goal``: the jobs from one to the other by open holds; empty when it does not."""
+    """How ``start`` waits for ``goal``: the jobs from one to the other by open holds; empty when it does not.
+
+    A job that a plan has still to make gets its holds together with its head. Until then nobody knows what it will
+    wait for: heads are read before holds, and one that is missing is an error (``throttled``), to ask again.
+    """
     came: dict[str, str | None] = {start: None}
-    todo = [start]
-    while todo:
-        job = todo.pop()
-        if job == goal:
-            way = [job]
+    level = [start]
+    while level:
+        if goal in level:
+            way = [goal]
             while (before := came[way[0]]) is not None:
                 way.insert(0, before)
             return way
-        for row in rows(bus, keys.partition(project, "job", job), keys.OPEN_HOLD):
-            up = row["sk"].removeprefix(keys.OPEN_HOLD)
-            if up not in came:
-                came[up] = job
-                todo.append(up)
+        there = load.job_heads(bus, project, level)
+        if len(there) < len(level):
+            raise StoreError("throttled", "a plan that the upstream waits for is still being made")
+        found: dict[str, str] = {}
+        for job in level:
+            for row in rows(bus, keys.partition(project, "job", job), keys.OPEN_HOLD):
+                found.setdefault(row["sk"].removeprefix(keys.OPEN_HOLD), job)
+        level = [up for up in found if up not in came]
+        came |= {up: found[up] for up in level}
         if len(came) > limits.LINK_WALK:
             raise InterlockError(
                 "limit_reached",

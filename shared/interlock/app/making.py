@@ -189,6 +189,5 @@ def look_again(bus: Bus, job: Job, waits_for: Sequence[Job | str]) -> Job:
     # one that was still to come begins at version 1, open
     before = dict((up, 1) if isinstance(up, str) else (up.id, up.version) for up in waits_for)
     now = load.job_heads(bus, job.project, list(before))
-    moved = [up for up in now.values() if up.version != before[up.id] or up.status in ENDED]
-    barrier.settle_all(bus, job.project, job.id, moved)
-    return barrier.decide(bus, job.project, job.id) or job
+    moved = [up.id for up in now.values() if up.version != before[up.id] or up.status in ENDED]
+    return barrier.catch_up(bus, job, moved)

@@ -64,8 +64,7 @@ def reject(call: Call) -> Answer:
     retry = _retry_of(call, reviewer) if repeat else outcome[0].retry
     if not repeat and not outcome[0].made:
         # a shared retry may have ended already
-        barrier.settle(bus, reviewer.project, retry.id, reviewer.id)
-        reviewer = barrier.decide(bus, reviewer.project, reviewer.id) or reviewer
+        reviewer = barrier.catch_up(bus, reviewer, [retry.id])
     return Answer(
         {
             "retry": shown.whole(bus, retry),

@@ -113,7 +113,10 @@ def open_if_due(bus: Bus, project: str, job_id: str, now: int) -> bool:
     job = load.job_head(bus, project, job_id)
     if job is None or job.status != PENDING or job.not_before is None or job.not_before > now:
         return False
-    after = barrier.decide(bus, project, job_id, {"activated_by": "not_before"})
+    try:
+        after = barrier.decide(bus, project, job_id, {"activated_by": "not_before"})
+    except write.Lost:
+        return False  # somebody else is at it
     return after is not None and after.status == PUBLISHED
 
 
