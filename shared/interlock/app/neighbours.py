@@ -7,11 +7,15 @@ from typing import Any
 
 from interlock.app import load
 from interlock.app.call import Bus
+from interlock.domain.identity import Actor, Project
 from interlock.domain.job import Job
 from interlock.domain.lifecycle import CANCELLED
 from interlock.domain.links import Upstream
 from interlock.store import keys
 from interlock.store.ports import Item, Put, Query
+
+LOOKED_AT = 100
+"""Links, each way, that are looked at for whether somebody sees a job because of them."""
 
 
 def upstream(bus: Bus, job: Job, document: Mapping[str, Any]) -> list[Upstream]:
@@ -52,6 +56,35 @@ def rows(bus: Bus, pk: str, prefix: str) -> Iterable[Item]:
         if not page.more:
             return
         after = page.items[-1]["sk"]
+
+
+def sees_by_link(bus: Bus, job: Job, actor: Actor, project: Project) -> bool:
+    """Whether a link leads from the job, one way or the other, to one that the actor sees by itself.
+
+    So an agent whose project shows each role its own jobs follows the links of these. The first of the job's links
+    are looked at, those that the head names before all.
+    """
+    if actor.kind != "agent" or not actor.roles or job.archived is not None:
+        return False
+    origins = [name for name in (job.parent, job.reopen_of, job.routed_from, job.retry) if name]
+    return any(
+        load.visible(other, actor, project)
+        for names in (origins, _first_below(bus, job), _first_upstream(bus, job))
+        for other in load.job_heads(bus, job.project, names).values()
+    )
+
+
+def _first_below(bus: Bus, job: Job) -> list[str]:
+    pk = keys.partition(job.project, "job", job.id)
+    page = bus.store.table.query(Query(pk, prefix=keys.DOWN, limit=LOOKED_AT))
+    return [row["sk"][len(keys.WAITING) :] for row in page.items]
+
+
+def _first_upstream(bus: Bus, job: Job) -> list[str]:
+    if not job.upstreams and not job.links:
+        return []
+    named_first = load.work(bus, job).get("blocked_by", ())[:LOOKED_AT]
+    return list(named(bus, job, named_first))[:LOOKED_AT]
 
 
 def below(bus: Bus, job: Job) -> list[str]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from interlock.app import load
+from interlock.app import load, neighbours
 from interlock.app.call import Bus, Call, the_project
 from interlock.domain import limits
 from interlock.domain.identity import Agent, Project
 from interlock.domain.job import Job
 from interlock.errors import FieldError, InterlockError
 from interlock.store import items, keys
+
+FOLLOWED = 20
+"""References of one body that may be to jobs which the caller sees by a link only."""
 
 
 def require_role(project: Project, role: str, field: str = "role") -> None:
@@ -47,6 +50,10 @@ def require_jobs(call: Call, named: Mapping[str, str]) -> dict[str, Job]:
     """The visible jobs that a body names (id → the field that names it). Raises ``unknown_job`` with all that are not."""
     heads = load.job_heads(call.bus, the_project(call).id, list(named))
     found = {job_id: job for job_id, job in heads.items() if load.visible(job, call.actor, the_project(call))}
+    unseen = [job for job_id, job in heads.items() if job_id not in found][:FOLLOWED]
+    found |= {
+        job.id: job for job in unseen if neighbours.sees_by_link(call.bus, job, call.actor, the_project(call))
+    }
     missing = [FieldError(field, f"unknown job {name}") for name, field in named.items() if name not in found]
     if missing:
         shown = ", ".join(name for name in list(named) if name not in found)[: limits.QUOTED_CHARACTERS]

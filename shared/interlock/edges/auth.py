@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from interlock.app import load
+from interlock.app import load, neighbours
 from interlock.app.call import Bus
 from interlock.domain import access
 from interlock.domain.identity import (
@@ -74,7 +74,7 @@ def admit(
         raise InterlockError("not_found")
     actor = _actor(person, project)
     target = _target(found, object_key)
-    if object_key is not None and (target is None or not _sees(actor, project, target)):
+    if object_key is not None and (target is None or not _sees(bus, actor, project, target)):
         raise InterlockError("not_found")
     _check_right(operation, actor, target)
     return Admission(actor, project, target)
@@ -114,9 +114,11 @@ def _actor(person: Agent | Owner, project: Project | None) -> Actor:
     )
 
 
-def _sees(actor: Actor, project: Project | None, target: Job | Agent | Owner) -> bool:
+def _sees(bus: Bus, actor: Actor, project: Project | None, target: Job | Agent | Owner) -> bool:
     if isinstance(target, Job):
-        return project is not None and load.visible(target, actor, project)
+        return project is not None and (
+            load.visible(target, actor, project) or neighbours.sees_by_link(bus, target, actor, project)
+        )
     return actor.kind == "owner" or target.id == actor.id
 
 
