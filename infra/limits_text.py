@@ -208,6 +208,7 @@ INTERNAL: Mapping[str, tuple[str, str]] = {
         "A claim-next with an Idempotency-Key that took a job is remembered for",
         "whole days",
     ),
+    "ARCHIVE_GRACE": ("The items of an archived job stay, seen by nobody, for", "whole days"),
     "UNVERIFIED_DAYS": ("An upload that nobody verified goes away after", "days"),
     "DEAD_TOKENS": (
         "Ended tokens that an identity remembers, so that their holders learn why they are refused",

@@ -161,6 +161,7 @@ NAMED = [
     (conditions.enrolled(), True, False),
     (conditions.slot_free("j1"), True, True),
     (conditions.slot_free("j2"), False, True),
+    (conditions.archived(), False, False),
     (conditions.names_job("j1"), True, False),
     (conditions.names_job("j2"), False, False),
     (conditions.hold_seen(4, "open"), True, False),
@@ -270,6 +271,11 @@ class TestConditions:
             table.write(Update(KEY, {"status": status}))
             for condition, expected in RUNNING:
                 assert holds(table, KEY, condition) is (expected and status != "blocked"), condition
+
+    def test_what_went_to_the_archive_has_no_version_to_decide_on(self, table):
+        table.write(Update(KEY, {"archived": {"at": 1}}))
+        assert holds(table, KEY, conditions.archived())
+        assert not holds(table, KEY, conditions.unchanged(3))
 
     def test_no_named_condition_is_forgotten(self):
         functions = vars(conditions).items()

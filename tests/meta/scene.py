@@ -75,6 +75,11 @@ class Scene:
         self.pump()
         with self.spy.during("Retain"):
             assert retention.retain(w.bus) >= 2
+        w.clock.advance(16 * 86_400)
+        self.pump()
+        with self.spy.during("Retain"):
+            retention.retain(w.bus)
+        assert w.engine.store.table.get(keys.head("default", "job", up)) is None
 
     def owner(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
         return self.w.ok(method, path, body, token="owner", **more)

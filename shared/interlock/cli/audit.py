@@ -101,11 +101,13 @@ class _Checked:
             self._archived |= _archived(event)
 
     def findings(self, heads: Mapping[str, tuple[int, str]]) -> list[Finding]:
-        """What is wrong. Of an archived job all events may be gone, or some; those that are there must fit."""
+        """What is wrong. Where an archived job itself is not at hand its events may be gone, or some of them; those
+        that are there must fit."""
         there = set(self.chains.entities)
         expected = {entity: head for entity, head in self._archived.items() if entity in there}
         found = self.chains.findings({**expected, **heads})
-        return [one for one in found if one.entity not in self._archived or one.kind not in {"short", "hole"}]
+        elsewhere = self._archived.keys() - heads.keys()
+        return [one for one in found if one.entity not in elsewhere or one.kind not in {"short", "hole"}]
 
 
 def _archived(event: Mapping[str, Any]) -> Heads:

@@ -82,6 +82,8 @@ UNVERIFIED_DAYS = 7
 DOWNLOAD_SECONDS = 300
 FILE_NAME_CHARACTERS = 255
 RETENTION_DAYS = (1, 3_650)
+ARCHIVE_GRACE = 15 * DAY
+"""How long the items of an archived job stay: longer than a dead letter, or what a plan was to be, still names it."""
 
 MAX_RETRIES = 20
 DEFAULT_RETRIES = 3

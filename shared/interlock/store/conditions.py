@@ -165,6 +165,11 @@ def enrolled() -> Condition:
     return Condition("enrolled", AllOf((Exists("pk"), Absent("retired_at"))))
 
 
+def archived() -> Condition:
+    """Holds when the head is there and went to the archive."""
+    return Condition("archived", Exists("archived"))
+
+
 def names_job(job: str) -> Condition:
     """Holds when the row names this job."""
     return Condition("names_job", Compare("job", "=", job))
