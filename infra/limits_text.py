@@ -114,6 +114,50 @@ SECTIONS: tuple[tuple[str, tuple[Row, ...]], ...] = (
         ),
     ),
     (
+        "Decisions",
+        (
+            Row("DECISIONS", "Open decisions of a job", code="limit_reached"),
+            Row("DECISION_ROLES", "`roles` of a decision"),
+            Row(
+                "PROMPT_CHARACTERS",
+                "`prompt`, `blocker`, `risk`, `note`, an answer in words",
+                "characters",
+            ),
+            Row("OPTIONS", "`options`"),
+            Row("OPTION_CHARACTERS", "One option", "characters"),
+            Row("SCHEMA_BYTES", "`schema`", "bytes", "too_large"),
+            Row("SCHEMA_STEPS", "Steps of a check whether an answer fits a `schema`", "steps"),
+            Row("ANSWER_BYTES", "`answer`, and `data` of an answer", "bytes", "too_large"),
+            Row("FINDINGS", "`findings`"),
+            Row("FINDINGS_BYTES", "`findings` together", "bytes", "too_large"),
+            Row("FINDING_CHARACTERS", "Each text of a finding", "characters"),
+            Row("DECISION_SECONDS", "`expires_in` of a decision", "seconds"),
+            Row(
+                "ANSWERS_TOLD",
+                "Notices about decisions in one answer",
+                code=None,
+                instead="the list of decisions has them all",
+            ),
+        ),
+    ),
+    (
+        "Budgets and broadcasts",
+        (
+            Row("USAGE_TOKENS", "Tokens of a report or a budget", "tokens"),
+            Row("USAGE_USD", "`usd` of a report or a budget", "dollars"),
+            Row("USAGE_SECONDS", "`seconds` of a report or a budget", "seconds"),
+            Row("BROADCASTS", "Live broadcasts of a project", code="limit_reached"),
+            Row("BROADCAST_CHARACTERS", "`text` of a broadcast", "characters"),
+            Row("BROADCAST_SECONDS", "`expires_in` of a broadcast", "seconds"),
+            Row(
+                "DEFAULT_BROADCAST_SECONDS",
+                "`expires_in` of a broadcast when it is not sent",
+                "seconds",
+                None,
+            ),
+        ),
+    ),
+    (
         "Artifacts",
         (
             Row("ARTIFACTS", "Artifacts of a job", code="limit_reached", instead="422 `invalid` at creation"),
@@ -156,6 +200,7 @@ SECTIONS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "limit_reached",
             ),
             Row("AGENT_ROLES", "Roles of an agent, or of one claim-next"),
+            Row("CLAIM_CAP", "`max_claims` of an agent, a role, a project: claims that may live at once"),
             Row(
                 "LIVE_TOKENS",
                 "Live tokens of an agent or owner; a rotation may pass it by one",
@@ -178,6 +223,13 @@ SECTIONS: tuple[tuple[str, tuple[Row, ...]], ...] = (
                 "Events with large data on one page of events",
                 code=None,
                 instead="the page is shorter and carries a cursor",
+            ),
+            Row(
+                "DECISIONS_PAGE_BYTES",
+                "Decisions on one page together",
+                "bytes",
+                None,
+                "the page is shorter and carries a cursor",
             ),
             Row(
                 "CLAIMS_PAGE",
@@ -210,6 +262,9 @@ INTERNAL: Mapping[str, tuple[str, str]] = {
     ),
     "ARCHIVE_GRACE": ("The items of an archived job stay, seen by nobody, for", "whole days"),
     "UNVERIFIED_DAYS": ("An upload that nobody verified goes away after", "days"),
+    "ANSWERS_REMEMBERED": ("Latest closed decisions that the holder of a claim is told of", "decisions"),
+    "SEEN_EVERY": ("An agent's sign of life is written again by a heartbeat after", "whole seconds"),
+    "SEEN_IDLE": ("The same by a claim-next that finds nothing", "whole seconds"),
     "DEAD_TOKENS": (
         "Ended tokens that an identity remembers, so that their holders learn why they are refused",
         "tokens",

@@ -61,6 +61,11 @@ CODES: Mapping[str, Code] = {
         "The caller does not hold the job",
         "Only the agent that claimed the job may do this; stop working on it.",
     ),
+    "self_answer": Code(
+        403,
+        "Nobody answers their own question",
+        "Whoever asked, or holds the job, leaves the answer to an owner or to another agent that the decision names.",
+    ),
     # 404, 405, 415
     "not_found": Code(
         404,
@@ -99,6 +104,24 @@ CODES: Mapping[str, Code] = {
     ),
     "paused": Code(409, "Claims are paused", "Wait; running work may go on."),
     "not_yet": Code(409, "The job may not be claimed yet", "Try again after `not_before`."),
+    "cap_reached": Code(
+        409,
+        "A cap on claims is reached",
+        "Finish or release a job that is held under this cap; `detail` names it.",
+    ),
+    "budget_spent": Code(
+        409,
+        "A budget is spent",
+        "`detail` names it. A day's budget starts anew at midnight UTC; a job's own budget is raised by an owner.",
+    ),
+    "subject_changed": Code(
+        409,
+        "The subject has changed since the decision was asked",
+        "Look at the job again. Whoever asked withdraws the decision and asks anew; an owner may withdraw it too.",
+    ),
+    "decision_closed": Code(
+        409, "The decision is not open any more", "Read it: its state says what became of it."
+    ),
     "ended": Code(409, "The job has ended", "Nothing is left to claim."),
     "retries_spent": Code(
         409, "The retry budget is spent", "An owner may retry with a larger `max_retries`."

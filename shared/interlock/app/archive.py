@@ -1,4 +1,5 @@
-"""The archive of a lineage: one NDJSON blob with its jobs, links and events, and the commit that makes it count.
+"""The archive of a lineage: one NDJSON blob with its jobs, links, decisions and events, and the commit that makes it
+count.
 
 The blob is written first. Then one transaction records ``project.archived`` and marks the heads, each only as it was
 read: from there on nobody sees the jobs, and no write of theirs holds any more.
@@ -11,7 +12,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from interlock.app import ledger, neighbours, records, shown, write
+from interlock.app import decisions, ledger, neighbours, records, shown, views, write
 from interlock.app.call import Bus
 from interlock.domain.identity import SYSTEM, Project
 from interlock.domain.job import Change, Job
@@ -71,6 +72,10 @@ def _text(bus: Bus, lineage: Sequence[Job]) -> bytes | None:
             return None
         lines.append(records.line("job", whole))
         lines += [records.line("link", link) for link in records.links(whole)]
+        asked = [
+            views.decision(found, job, bus.clock()) for found in decisions.of_job(bus, job.project, job.id)
+        ]
+        lines += [records.line("decision", records.decision(each)) for each in asked]
         lines += [records.line("event", event) for event in events]
         size = sum(map(len, lines))
         if size > BYTES:

@@ -22,6 +22,8 @@ from interlock.errors import FieldError, InterlockError, StoreError
 from interlock.store import conditions, keys
 from interlock.store.ports import Put, TransactionPart
 
+REVIEW = "review"
+"""In ``requires``: somebody else has approved the work."""
 EVIDENCE = frozenset({"referenced", objects.VERIFIED})
 """States of artifacts that count as evidence."""
 
@@ -172,13 +174,25 @@ def types(bus: Bus, job: Job) -> dict[str, set[str]]:
 
 
 def require_evidence(bus: Bus, job: Job, given: set[str]) -> None:
-    """Raise ``evidence_missing`` unless the job has all the types that it requires, or they are ``given`` now."""
-    missing = [name for name in job.requires if name not in given]
+    """Raise ``evidence_missing`` unless the job has all that it requires, or it is ``given`` now.
+
+    ``review`` is no artifact: it is a decision that approved the work as it is.
+    """
+    missing = [name for name in job.requires if name not in given and name != REVIEW]
     there = types(bus, job) if missing else {}
     missing = [name for name in missing if EVIDENCE.isdisjoint(there.get(name, ()))]
+    errors = [FieldError("result/artifacts", _lacking(name, there.get(name))) for name in missing]
+    if REVIEW in job.requires and (job.approved is None or job.approved["rev"] != job.rev):
+        missing.append(REVIEW)
+        errors.append(FieldError(REVIEW, _unreviewed(job)))
     if missing:
-        errors = [FieldError("result/artifacts", _lacking(name, there.get(name))) for name in missing]
         raise InterlockError("evidence_missing", f"missing: {', '.join(missing)}", errors=errors)
+
+
+def _unreviewed(job: Job) -> str:
+    if job.approved is None:
+        return f"no decision of kind review has approved rev {job.rev} yet: ask for one"
+    return f"rev {job.approved['rev']} was approved, and the work has changed since: it is at rev {job.rev}"
 
 
 def _lacking(name: str, states: set[str] | None) -> str:

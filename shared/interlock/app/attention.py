@@ -1,22 +1,23 @@
 """Attention: what needs a person, and what may be done about it. Derived from what is true, never stored.
 
-A walk over index 1, section by section: what somebody holds, what failed (newest first), what a review sent back
-when others had begun on it, what is ready, what waits. The index's rows say which jobs may need a person; only of
+A walk over index 1, section by section: decisions that are open (oldest first), what somebody holds, what failed
+(newest first), what a review sent back when others had begun on it, what is ready, what waits. The index's rows say which jobs may need a person; only of
 these are the heads read, and the heads decide. What a page reads is bounded, whatever the size of the project.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from interlock import config
-from interlock.app import cursors, load, views
+from interlock.app import cursors, decisions, load, views
 from interlock.app.call import Answer, Bus, Call, the_project
 from interlock.app.staff import Staff
-from interlock.domain import access, lifecycle, limits
+from interlock.domain import access, limits, moves, usage
+from interlock.domain.decision import ASKED, OPEN, Decision
 from interlock.domain.identity import Project
 from interlock.domain.job import Job
 from interlock.domain.lifecycle import BLOCKED, COMPLETED, ENDED, FAILED, HELD, PENDING, PUBLISHED
@@ -28,9 +29,12 @@ BATCH = 100
 ROWS = 2_000
 """Rows of the index that one page looks at."""
 HEADS = 300
-"""Jobs that one page reads, about."""
+"""Jobs and decisions that one page reads, about."""
+QUOTED = 300
+"""Characters of a prompt that an item quotes; the decision has all of it."""
 
-HELD_ROWS, FAILED_ROWS, REOPENED_ROWS, READY_ROWS, WAITING_ROWS = (
+ASKED_ROWS, HELD_ROWS, FAILED_ROWS, REOPENED_ROWS, READY_ROWS, WAITING_ROWS = (
+    "0asked",
     "1held",
     "2failed",
     "3reopened",
@@ -42,12 +46,15 @@ HELD_ROWS, FAILED_ROWS, REOPENED_ROWS, READY_ROWS, WAITING_ROWS = (
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Why a job needs a person, and since when (ms). ``jobs`` are others that it is about."""
+    """Why a job needs a person, and since when (ms). ``jobs`` are others that it is about, ``decision`` the one that
+    waits for an answer, ``allowed`` what may be done where the job's status does not say it."""
 
     kind: str
     detail: str
     since: int | None
     jobs: tuple[str, ...] = ()
+    decision: str | None = None
+    allowed: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +75,7 @@ def read(call: Call) -> Answer:
     if position is None and access.allowed("system.redrive", relations, actor.kind):
         shown += _dead_letters(call.bus)
     room = call.query["limit"] - len(shown)
-    found = look(call.bus, project, call.now, room, position) if room > 0 else Found([], HELD_ROWS)
+    found = look(call.bus, project, call.now, room, position) if room > 0 else Found([], ASKED_ROWS)
     may_act = "owner" in relations
     shown += [_shown(job, need, may_act=may_act) for job, need in found.needs]
     cursor = cursors.write("attention", binding, found.position) if found.position else None
@@ -88,11 +95,18 @@ def look(
             return Found(needs, None)
         seen += len(batch)
         doubtful = [(at, keys.entity_of(row["pk"])[2]) for at, row in batch if judge.doubts(at, row)]
-        heads = load.job_heads(bus, project.id, [name for _, name in doubtful])
-        heads_read += len(doubtful)
+        heads = load.job_heads(bus, project.id, list(dict.fromkeys(name for _, name in doubtful)))
+        asked = _asked(bus, project.id, [at for at, _ in doubtful])
+        heads_read += len(doubtful) + len(asked)
         for at, name in doubtful:
             job = heads.get(name)
-            need = judge.need(job) if job else None
+            need = (
+                None
+                if job is None
+                else judge.need(job)
+                if at >= HELD_ROWS
+                else _unanswered(job, asked.get(at))
+            )
             if job and need:
                 needs.append((job, need))
                 if len(needs) == limit:
@@ -101,9 +115,31 @@ def look(
     return Found(needs, position)
 
 
+def _asked(bus: Bus, project: str, positions: Sequence[str]) -> dict[str, Decision]:
+    """The decisions at these positions of the walk."""
+    names = {at.rpartition("#")[2]: at for at in positions if at < HELD_ROWS}
+    return {names[found.id]: found for found in decisions.read_many(bus, project, list(names))}
+
+
+def _unanswered(job: Job, found: Decision | None) -> Need | None:
+    """What a decision asks; None when it is not open any more."""
+    if found is None or found.state != OPEN or found.id not in (job.asked or {}):
+        return None
+    changed = found.cause == ASKED and found.rev != job.rev
+    what = f"{found.asked_by['label']} asks ({found.kind}): {found.prompt[:QUOTED]}"
+    return Need(
+        "decision",
+        what + ("; its subject has changed since: it can only be withdrawn" if changed else ""),
+        found.asked_at,
+        decision=found.id,
+        allowed=("withdraw",) if changed else ("answer", "withdraw"),
+    )
+
+
 def _walk(bus: Bus, project: Project, position: str | None) -> Iterator[tuple[str, Item]]:
     """(position, row of index 1) of every job that may need a person."""
     sections = {
+        ASKED_ROWS: keys.decisions_partition(project.id),
         HELD_ROWS: keys.live_partition(project.id),
         FAILED_ROWS: keys.failed_partition(project.id),
         REOPENED_ROWS: keys.reopened_partition(project.id),
@@ -141,13 +177,17 @@ class _Judge:
 
     def doubts(self, position: str, row: Item) -> bool:
         """Whether the job of this row may need a person."""
+        if position < HELD_ROWS:
+            return True
         if position < FAILED_ROWS:
             # a renewed lease ends later than the first one did, never earlier
             over = 0 < row.get("lease_first", 0) < self._now - limits.LATE
             return over or row.get("status") == BLOCKED or "overdue" in row
         if position < REOPENED_ROWS:
             return "cascade" not in row
-        return position < READY_ROWS or "overdue" in row or self._why_nobody(row) is not None
+        return (
+            position < READY_ROWS or "overdue" in row or "spent" in row or self._why_nobody(row) is not None
+        )
 
     def _why_nobody(self, row: Item) -> str | None:
         return self._staff.why_nobody(row["role"], row.get("capabilities", ()), row.get("excluded", ()))
@@ -160,8 +200,12 @@ class _Judge:
             return _failed(job)
         late = job.overdue is not None
         if job.status in HELD and (found := self._held(job)):
-            return Need(found.kind, found.detail + ("; past its deadline" if late else ""), found.since)
+            return replace(found, detail=found.detail + ("; past its deadline" if late else ""))
         if job.status in (PENDING, PUBLISHED):
+            spent = usage.over(job, self._now)
+            if spent:
+                detail = f"nobody may take it: its budget is spent, {spent}"
+                return Need("budget_spent", detail, job.updated_at, allowed=("edit", "cancel"))
             why = self._staff.why_nobody(job.role, job.capabilities, job.excluded)
             if why:
                 since = job.published_at if job.status == PUBLISHED else job.created_at
@@ -172,6 +216,12 @@ class _Judge:
 
     def _held(self, job: Job) -> Need | None:
         holder = job.assignee_label or job.assignee
+        if job.waits_for_decision:
+            return None  # the decision was named before
+        if job.status == BLOCKED and job.decision:
+            return Need(
+                "decision_expired", f"{holder}: {job.blocked_reason}", job.blocked_at, decision=job.decision
+            )
         if job.status == BLOCKED:
             return Need("blocked", f"{holder}: {job.blocked_reason}", job.blocked_at)
         if job.lapsed(self._now, limits.LATE):
@@ -221,8 +271,15 @@ def _shown(job: Job, need: Need, *, may_act: bool) -> dict[str, Any]:
         "status": job.status,
         "role": job.role,
         **({"jobs": list(need.jobs)} if need.jobs else {}),
-        "allowed": lifecycle.allowed_now(job.stage, "owner") if may_act else [],
+        **({"decision": need.decision} if need.decision else {}),
+        "allowed": _allowed(job, need) if may_act else [],
     }
+
+
+def _allowed(job: Job, need: Need) -> list[str]:
+    if need.allowed is not None:
+        return list(need.allowed)
+    return moves.allowed(job, "owner")
 
 
 def _dead_letters(bus: Bus) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from interlock.app import claims, load, notices, timers, write
+from interlock.app import caps, claims, load, notices, presence, spending, timers, write
 from interlock.app.call import Answer, Bus, Call, the_project
 from interlock.app.references import require_role
 from interlock.domain import claim as rules
@@ -32,28 +32,40 @@ PAUSED_POLL_MS = 5_000
 def claim_next(call: Call) -> Answer:
     """Claim the best job of the roles. Losing every race is no error: there is nothing now, and when to ask again."""
     roles = _roles(call)
+    stopped = call.actor.person.stop if call.actor.person else None
+    if stopped:
+        raise InterlockError("stop_requested", f"an owner has stopped the caller: {stopped['reason']}")
     if call.key:
         known = _repeat(call)
         if known:
             return known
     skipped: Counter[str] = Counter()
     project = the_project(call)
+    room = caps.Room(call.bus, project, call.actor, call.now)
     open_roles = []
+    spent = spending.spent_today(call.bus, project, roles, call.now)
     for role in roles:
-        if project.pause_of((role,), call.actor.id):
+        if role in spent:
+            skipped["budget_spent"] += 1
+        elif project.pause_of((role,), call.actor.id):
             skipped["paused"] += 1
+        elif room.full(role):
+            skipped["cap_reached"] += 1
         else:
             open_roles.append(role)
+    taken = None
     if open_roles:
-        taken = _walk(call, open_roles, skipped)
+        taken = _walk(call, open_roles, room, skipped)
         if taken is None and _free_what_is_late(call.bus, project, open_roles, call.now):
-            taken = _walk(call, open_roles, skipped)
-        taken = taken or (_repeat(call) if call.key else None)  # a twin may have been faster
-        if taken:
-            return taken
+            taken = _walk(call, open_roles, room, skipped)
+    if taken is None and call.key and (open_roles or skipped["cap_reached"]):
+        taken = _repeat(call)  # a twin may have been faster
+    if taken:
+        return taken
+    presence.seen(call, limits.SEEN_IDLE)
     jitter = int.from_bytes(call.bus.entropy(2), "big") % POLL_MS
     poll = (POLL_MS if open_roles else PAUSED_POLL_MS) + jitter
-    shown = notices.of_agent(call.actor, project, [])
+    shown = notices.of_agent(call, [])
     return Answer(
         {"job": None, "claim": None, "poll_after_ms": poll, "skipped": dict(skipped), "notices": shown}
     )
@@ -80,7 +92,7 @@ def _repeat(call: Call) -> Answer | None:
     return claims.claim_answer(call, job, replayed=True) if job else None
 
 
-def _walk(call: Call, roles: Sequence[str], skipped: Counter[str]) -> Answer | None:
+def _walk(call: Call, roles: Sequence[str], room: caps.Room, skipped: Counter[str]) -> Answer | None:
     bus, started = call.bus, call.bus.clock()
     rows = _candidates(bus, the_project(call).id, roles)
     near: list[Item] = []
@@ -103,11 +115,16 @@ def _walk(call: Call, roles: Sequence[str], skipped: Counter[str]) -> Answer | N
             skipped[refused[0].code] += 1
             lost = lost or refused[0].code == "already_claimed"
             continue
-        answer = _take(call, job)
+        answer = _take(call, job, room)
         if answer:
             return answer
-        skipped["already_claimed"] += 1
-        lost = True
+        if not room.full(job.role):
+            skipped["already_claimed"] += 1
+            lost = True
+            continue
+        skipped["cap_reached"] += 1  # there was room when the walk began
+        if all(room.full(role) for role in roles):
+            return None
     return None
 
 
@@ -146,8 +163,11 @@ def _candidates(bus: Bus, project: str, roles: Sequence[str]) -> Iterator[Item]:
         yield pages[best].pop(0)
 
 
-def _take(call: Call, job: Job) -> Answer | None:
-    """Claim the candidate; None when somebody else was faster."""
+def _take(call: Call, job: Job, room: caps.Room) -> Answer | None:
+    """Claim the candidate; None when somebody else was faster, or when a cap leaves no room.
+
+    Who lost nothing but a slot tries again with another one.
+    """
     parts = []
     if call.key:
         key = keys.claim_call(job.project, claims.call_hash(call))
@@ -159,11 +179,25 @@ def _take(call: Call, job: Job) -> Answer | None:
             "expires": (call.now + limits.MEMORY_OF_CALLS) // limits.SECOND,
         }
         parts.append(Put(key, memory, conditions.absent()))
-    try:
-        return claims.claim_answer(call, claims.take(call, job, parts=parts))
-    except write.Lost:
-        # with a key, a twin of this very call may have taken a job meanwhile
-        return _repeat(call) if call.key else None
+    for _ in range(write.TRIES):
+        places, full = room.of(job.role)
+        if full:
+            break
+        try:
+            return claims.claim_answer(call, claims.take(call, job, places=places, parts=parts))
+        except write.Lost:
+            # with a key, a twin of this very call may have taken a job meanwhile
+            if call.key and (known := _repeat(call)):
+                return known
+        if not places or _moved(call.bus, job):
+            break
+        room.look_again()
+    return None
+
+
+def _moved(bus: Bus, job: Job) -> bool:
+    now = load.job_head(bus, job.project, job.id)
+    return now is None or now.version != job.version
 
 
 def _free_what_is_late(bus: Bus, project: Project, roles: Sequence[str], now: int) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from interlock.domain.decision import Decision
 from interlock.domain.identity import Actor, Agent, Owner, Project
 from interlock.domain.job import Job
 from interlock.store.ports import Store
@@ -38,6 +39,8 @@ class Call:
     now: int
     project: Project | None = None
     target: Job | Agent | Owner | None = None
+    decision: Decision | None = None
+    """The decision that the path names; ``target`` is its job then."""
     params: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, Any] = field(default_factory=dict)
     body: Mapping[str, Any] = field(default_factory=dict)

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from interlock.app import artifacts, documents, external, load, notices, repeats, shown, timers, views, write
+from interlock.app import (
+    artifacts,
+    caps,
+    documents,
+    external,
+    load,
+    notices,
+    repeats,
+    shown,
+    spending,
+    timers,
+    views,
+    write,
+)
 from interlock.app.call import Answer, Bus, Call, the_job, the_project
 from interlock.app.references import the_named_agent
 from interlock.app.settle import settle
@@ -24,8 +37,10 @@ NAMED = 5
 """Upstream jobs that an explanation names."""
 
 
-def take(call: Call, job: Job, *, parts: Sequence[TransactionPart] = ()) -> Job:
-    """One conditional write that gives the judged job to the caller. Raises Lost."""
+def take(
+    call: Call, job: Job, *, places: Sequence[caps.Place] = (), parts: Sequence[TransactionPart] = ()
+) -> Job:
+    """One conditional write that gives the judged job to the caller, and the slots of ``places``. Raises Lost."""
     body = call.body
     change = moves.claim(
         job,
@@ -41,9 +56,11 @@ def take(call: Call, job: Job, *, parts: Sequence[TransactionPart] = ()) -> Job:
     else:
         condition = conditions.lease_unrenewed(job.fence, job.lease_until or 0, job.version)
     remember = repeats.to_remember(call)
+    taken = caps.take(call.bus, places, job, change.set["fence"], call.now)
     return write.change(
-        call.bus, job, call.actor, call.now, change, condition=condition, remember=remember, parts=parts
-    )
+        call.bus, job, call.actor, call.now, change,
+        condition=condition, remember=remember, parts=[*parts, *taken],
+    )  # fmt: skip
 
 
 def claim_answer(call: Call, job: Job, *, replayed: bool = False) -> Answer:
@@ -53,7 +70,7 @@ def claim_answer(call: Call, job: Job, *, replayed: bool = False) -> Answer:
     value: dict[str, Any] = {
         "job": whole,
         "claim": views.claim(job, call.now) if mine else None,
-        "notices": notices.of_agent(call.actor, the_project(call), [job] if mine else []),
+        "notices": notices.of_agent(call, [job] if mine else []),
     }
     if job.upstreams or job.links:
         value["upstream_results"] = _upstream_results(call.bus, job, whole["blocked_by"])
@@ -95,10 +112,10 @@ def claim(call: Call) -> Answer:
             return job, True
         refused = _reasons(bus, job, call.actor, project, call.now)
         if refused:
-            if job.lapsed(call.now) and refused[0].code == "ended":
+            if job.lapsed(call.now) and refused[0].code in ("ended", "not_yet", "budget_spent"):
                 timers.expire(bus, job, call.now)
             raise rules.refusal(refused[0], job, call.actor)
-        return take(call, job), False
+        return take(call, job, places=caps.require(bus, project, call.actor, job, call.now)), False
 
     for turn in range(write.TRIES):
         try:
@@ -124,9 +141,16 @@ def explain(call: Call) -> Answer:
             agent = the_named_agent(call.bus, project, shown)
             live = tuple(role for role in agent.roles if role in project.roles and not agent.retired_at)
             actor = Actor(
-                "agent", agent.id, agent.label, project.id, roles=live, capabilities=agent.capabilities
+                "agent",
+                agent.id,
+                agent.label,
+                project.id,
+                roles=live,
+                capabilities=agent.capabilities,
+                person=agent,
             )
     found = _reasons(call.bus, job, actor, project, call.now)
+    found += caps.Room(call.bus, project, actor, call.now).of(job.role)[1]
     return Answer(
         {"claimable": not found, "as": shown, "reasons": [views.reason(reason) for reason in found]}
     )
@@ -134,7 +158,7 @@ def explain(call: Call) -> Answer:
 
 def _reasons(bus: Bus, job: Job, actor: Actor, project: Project, now: int) -> list[rules.Reason]:
     """Every reason why the actor may not claim the job; of a job that waits, for which jobs."""
-    found = rules.reasons(job, actor, project, now)
+    found = [*rules.reasons(job, actor, project, now), *_spent_today(bus, job, project, now)]
     waits = next((reason for reason in found if reason.code == "waiting_upstream"), None)
     if waits is None:
         return found
@@ -148,6 +172,11 @@ def _reasons(bus: Bus, job: Job, actor: Actor, project: Project, now: int) -> li
     more = " and others" if page.more else ""
     told = replace(waits, detail=f"it waits for {', '.join(names)}{more}") if names else waits
     return [told if reason is waits else reason for reason in found]
+
+
+def _spent_today(bus: Bus, job: Job, project: Project, now: int) -> list[rules.Reason]:
+    """Why the budget of the day lets nobody take jobs of this role."""
+    return list(spending.spent_today(bus, project, [job.role], now).values())
 
 
 def _fence(call: Call) -> int:
@@ -190,7 +219,8 @@ def complete(call: Call) -> Answer:
             attributes |= _stored_result(call, job, kept)
             if result.get("summary"):
                 data["summary"] = result["summary"]
-        return moves.complete(job, call.now, attributes, data)
+        parts.extend(spending.counting(call, job))
+        return spending.reported(call, job, moves.complete(job, call.now, attributes, data))
 
     implied = repeats.implied_key(call, _fence(call))
     job, repeat = settle(
@@ -214,8 +244,18 @@ def _stored_result(call: Call, job: Job, kept: Mapping[str, Any]) -> dict[str, A
     return {"result": None, "result_ref": name}
 
 
-def _holder_move(call: Call, decision: Any, *, implied: bytes | None = None) -> tuple[Job, bool]:
-    return settle(call, the_job(call), decision, check=lambda job: _by_holder(call, job), implied=implied)
+def _holder_move(
+    call: Call, decision: Callable[[Job], Change], *, implied: bytes | None = None
+) -> tuple[Job, bool]:
+    """A change by the holder, with the usage that its call reports."""
+    return settle(
+        call,
+        the_job(call),
+        lambda job: spending.reported(call, job, decision(job)),
+        check=lambda job: _by_holder(call, job),
+        implied=implied,
+        parts=lambda job: spending.counting(call, job),
+    )
 
 
 def fail(call: Call) -> Answer:
@@ -268,11 +308,21 @@ def restart(call: Call) -> Answer:
             )
 
     def decision(job: Job) -> Change:
-        return moves.restart(job, call.now)
+        change = moves.restart(job, call.now)
+        for reason in (
+            *rules.barred(call.actor),
+            *rules.spent(job, call.now),
+            *_spent_today(call.bus, job, the_project(call), call.now),
+        ):
+            raise rules.refusal(reason, job, call.actor)
+        return change
 
-    job, repeat = settle(
-        call, the_job(call), decision, check=check, parts=lambda job: external.parts(call.bus, job)
-    )
+    def parts(job: Job) -> list[TransactionPart]:
+        places = caps.require(call.bus, the_project(call), call.actor, job, call.now)
+        taken = caps.take(call.bus, places, job, job.fence + 1, call.now)
+        return [*external.parts(call.bus, job), *taken]
+
+    job, repeat = settle(call, the_job(call), decision, check=check, parts=parts)
     return _restarted(call, job, repeat)
 
 

@@ -118,6 +118,7 @@ def create_agent(call: Call) -> Answer:
             roles=tuple(dict.fromkeys(body["roles"])),
             capabilities=tuple(dict.fromkeys(body["capabilities"])),
             tool_family=body["tool_family"],
+            max_claims=body["max_claims"],
             tokens=(token,),
             request=call.body_hash[:16],
         )
@@ -222,8 +223,31 @@ def retire_agent(call: Call) -> Answer:
     A crash between the two, and a claim of the last moment, are healed by the dispatcher, which asks for the same later.
     """
     agent, _ = settle(call, the_agent(call), _retirement("agent", call.now))
-    timers.empty_hands(call.bus, agent.project, agent.id)
+    timers.empty_hands(call.bus, agent)
     return Answer({"agent": views.agent(agent, call.now)}, version=agent.version)
+
+
+def stop_agent(call: Call) -> Answer:
+    """Stop an agent: its claims end, and it claims nothing until an owner resumes it.
+
+    The mark on its head comes first; a crash after it, and a claim of the last moment, are healed by the dispatcher,
+    which asks for empty hands later.
+    """
+    body = call.body
+
+    def decision(agent: Agent) -> Change | None:
+        require_active(agent)
+        known = agent.stop or {}
+        if (known.get("then"), known.get("reason")) == (body["then"], body["reason"]):
+            return None
+        stop = {"at": call.now, "reason": body["reason"], "then": body["then"], "by": call.actor.id}
+        return Change(
+            {"stop": stop}, (Fact("agent.stopped", data={"then": body["then"], "reason": body["reason"]}),)
+        )
+
+    agent, repeated = settle(call, the_agent(call), decision)
+    timers.empty_hands(call.bus, agent)
+    return Answer({"agent": views.agent(agent, call.now)}, replayed=repeated, version=agent.version)
 
 
 def remove_owner(call: Call) -> Answer:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from interlock.app import documents, external, load, making, neighbours, shown, write
+from interlock.app import documents, external, load, making, neighbours, shown, views, write
 from interlock.app.artifacts import initial
 from interlock.app.call import Answer, Call, the_job, the_project
 from interlock.app.references import require_jobs, require_role, require_roles
 from interlock.app.settle import settle
-from interlock.domain import ids, limits, moves
+from interlock.domain import ids, limits, moves, usage
 from interlock.domain.job import Change, Job
 from interlock.domain.ledger import Fact
 from interlock.domain.lifecycle import FAILED, HELD, OPEN, PUBLISHED
@@ -117,7 +117,7 @@ def edit(call: Call) -> Answer:
     """Change a job that nobody has started. If-Match names the version that the caller read."""
     project = the_project(call)
     given = {name: call.body[name] for name in call.sent}
-    owner_only = {"role", "max_retries"} & given.keys()
+    owner_only = {"role", "max_retries", "budget"} & given.keys()
     if owner_only and call.actor.kind != "owner":
         raise InterlockError("forbidden", f"only an owner may change {', '.join(sorted(owner_only))}")
     if "role" in given:
@@ -126,7 +126,9 @@ def edit(call: Call) -> Answer:
     def decision(job: Job) -> Change | None:
         # The owner may move a job to another role, or change its budget, while nobody holds it.
         movable = job.status in OPEN or (
-            call.actor.kind == "owner" and job.status == FAILED and given.keys() <= {"role", "max_retries"}
+            call.actor.kind == "owner"
+            and job.status == FAILED
+            and given.keys() <= {"role", "max_retries", "budget"}
         )
         if not movable:
             raise moves.wrong_state(job, "edit")
@@ -160,6 +162,9 @@ def _edited(call: Call, job: Job, given: Mapping[str, Any]) -> Change | None:
             changes[field] = (
                 [None if at is None else rfc3339(at) for at in shown] if field == "deadline" else shown
             )
+    if "budget" in given and (budget := usage.budget(given["budget"])) != job.budget:
+        attributes["budget"] = budget
+        changes["budget"] = [views.amounts(job.budget), views.amounts(budget)]
     if "deadline" in changes:
         attributes |= {"overdue": None, "deadline_hop": 1 if given["deadline"] is not None else None}
     if not changes:

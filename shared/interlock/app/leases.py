@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from interlock.app import cursors, load, notices, write
-from interlock.app.call import Answer, Bus, Call, the_project
+from interlock.app import cursors, load, notices, presence, spending, write
+from interlock.app.call import Answer, Call, the_project
 from interlock.domain import limits, moves
 from interlock.domain.job import Job
 from interlock.domain.lifecycle import HELD, LEASED
-from interlock.store import conditions, items, keys
-from interlock.store.ports import Query, Update
+from interlock.store import conditions, items
+from interlock.store.ports import Update
 
 
 def renew(call: Call) -> Call:
@@ -26,28 +26,13 @@ def renew(call: Call) -> Call:
     return replace(call, target=replace(job, lease_until=until)) if written else call
 
 
-def held_jobs(
-    bus: Bus, project: str, agent: str, *, after: str | None = None
-) -> tuple[list[Job], str | None]:
-    """The jobs that an agent holds (heads read consistently), oldest claim first, and where to go on."""
-    page = bus.store.table.query(
-        Query(
-            keys.live_partition(project), index=1, prefix=f"{agent}#", after=after, limit=limits.CLAIMS_PAGE
-        )
-    )
-    ids = [keys.entity_of(row["pk"])[2] for row in page.items]
-    heads = load.job_heads(bus, project, ids)
-    jobs = [heads[job_id] for job_id in ids if job_id in heads and heads[job_id].held_by(agent)]
-    return jobs, page.items[-1]["g1sk"] if page.more and page.items else None
-
-
 def heartbeat(call: Call) -> Answer:
     """Renew the caller's leases (of its `session`, where one is sent) and say how each named job stands.
 
     All are renewed; the answer shows a page of them, and a cursor with which `me` goes on.
     """
     bus, agent, project = call.bus, call.actor.id, the_project(call)
-    jobs, cursor = held_jobs(bus, project.id, agent)
+    jobs, cursor = load.held_jobs(bus, project.id, agent)
     named = {entry["id"]: entry["fence"] for entry in call.body["jobs"]}
     known = {job.id for job in jobs}
     extra = load.job_heads(bus, project.id, [job_id for job_id in named if job_id not in known])
@@ -56,11 +41,21 @@ def heartbeat(call: Call) -> Answer:
     mine = [job for job in jobs if session is None or job.session == session or job.id in named]
     # a job named with an older fence is lost for the one who names it, even if the same agent holds it anew
     mine = [job for job in mine if named.get(job.id) in (None, job.fence)]
-    until, moved = _renewed(call, mine)
+    reports = {
+        entry["id"]: entry["usage"]
+        for entry in call.body["jobs"]
+        if entry["usage"] is not None and entry["fence"] == named[entry["id"]]
+    }
+    until, moved = _renewed(call, [job for job in mine if job.id not in reports])
     held = {job.id: replace(job, lease_until=until.get(job.id)) for job in mine}
+    for job in mine:
+        if job.id in reports:
+            kept = spending.beat(call, job, reports[job.id])
+            moved += [] if kept else [job.id]
+            held[job.id] = kept or job
     beyond = cursor
     while beyond:
-        more, beyond = held_jobs(bus, project.id, agent, after=beyond)
+        more, beyond = load.held_jobs(bus, project.id, agent, after=beyond)
         _renewed(call, [job for job in more if session is None or job.session == session])
     after = load.job_heads(bus, project.id, [*moved, *(job_id for job_id in named if job_id not in held)])
     for job_id in moved:
@@ -68,10 +63,14 @@ def heartbeat(call: Call) -> Answer:
         before, now = held.pop(job_id), after.get(job_id)
         if now is not None and now.held_by(agent) and now.fence == before.fence:
             held[job_id] = now
+    held = {job_id: spending.judge(bus, job, call.now) for job_id, job in held.items()}
+    gone_now = [job_id for job_id, job in held.items() if not job.held_by(agent)]
+    after |= {job_id: held.pop(job_id) for job_id in gone_now}
     claims = [_kept(call, job) for job in held.values()]
-    gone = [job_id for job_id in dict.fromkeys([*named, *moved]) if job_id not in held]
+    gone = [job_id for job_id in dict.fromkeys([*named, *moved, *gone_now]) if job_id not in held]
     claims += [_gone(call, after.get(job_id), job_id, named.get(job_id)) for job_id in gone]
-    shown = notices.of_agent(call.actor, project, list(held.values()))
+    presence.seen(call, limits.SEEN_EVERY)
+    shown = notices.of_agent(call, list(held.values()))
     return Answer({"claims": claims, "notices": shown, "next_cursor": claims_cursor(agent, cursor)})
 
 
@@ -99,7 +98,8 @@ def _renewed(call: Call, jobs: Sequence[Job]) -> tuple[dict[str, int], list[str]
 
 def _kept(call: Call, job: Job) -> dict[str, Any]:
     rest = None if job.lease_until is None else max(0, job.lease_until - call.now) // limits.SECOND
-    return {"job": job.id, "fence": job.fence, "expires_in": rest, "status": job.status}
+    shown = {"job": job.id, "fence": job.fence, "expires_in": rest, "status": job.status}
+    return {**shown, "decision": job.decision} if job.decision else shown
 
 
 def _gone(call: Call, job: Job | None, job_id: str, fence: int | None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from interlock.app import cursors, documents, objects
 from interlock.app.call import Bus, Call
+from interlock.domain import limits
 from interlock.domain.identity import Actor, Project
 from interlock.domain.job import Job
 from interlock.errors import StoreError
@@ -26,6 +27,21 @@ def job_heads(bus: Bus, project: str, ids: Sequence[str]) -> dict[str, Job]:
     return {job.id: job for job in (items.job(item) for item in found.values())}
 
 
+def held_jobs(
+    bus: Bus, project: str, agent: str, *, after: str | None = None
+) -> tuple[list[Job], str | None]:
+    """The jobs that an agent holds (heads read consistently), oldest claim first, and where to go on."""
+    page = bus.store.table.query(
+        Query(
+            keys.live_partition(project), index=1, prefix=f"{agent}#", after=after, limit=limits.CLAIMS_PAGE
+        )
+    )
+    ids = [keys.entity_of(row["pk"])[2] for row in page.items]
+    heads = job_heads(bus, project, ids)
+    jobs = [heads[job_id] for job_id in ids if job_id in heads and heads[job_id].held_by(agent)]
+    return jobs, page.items[-1]["g1sk"] if page.more and page.items else None
+
+
 def visible(job: Job, actor: Actor, project: Project) -> bool:
     """Whether the actor may see the job: owners see all of their project, agents by its setting.
 
@@ -40,7 +56,9 @@ def visible(job: Job, actor: Actor, project: Project) -> bool:
         return False
     if project.settings.get("visibility") != "roles":
         return True
-    return job.role in actor.roles or actor.reference == job.source or job.assignee == actor.id
+    if job.role in actor.roles or actor.reference == job.source or job.assignee == actor.id:
+        return True
+    return any(role in actor.roles for entry in (job.asked or {}).values() for role in entry["roles"])
 
 
 def work(bus: Bus, job: Job) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 from interlock.app import barrier, documents, external, load
 from interlock.app.call import Bus
 from interlock.app.neighbours import waiting_rows
+from interlock.domain import usage
 from interlock.domain.identity import Project
 from interlock.domain.job import Job
 from interlock.domain.ledger import Fact
@@ -97,6 +98,7 @@ def head(
         upstreams=len(waits_for),
         not_before=fields["not_before"],
         deadline=fields["deadline"],
+        budget=usage.budget(fields.get("budget")),
         trace=trace,
         artifacts=len(fields["artifacts"]),
         start_hop=1 if later else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from interlock.app import load, repeats, views, write
@@ -15,11 +15,17 @@ from interlock.domain.job import Change
 from interlock.domain.ledger import Fact
 from interlock.errors import FieldError, InterlockError
 from interlock.store import items, keys
-from interlock.store.ports import Key, Query
+from interlock.store.ports import Key, Query, TransactionPart, Update
 
 
-def amend(call: Call, decision: Callable[[Project], Change | None]) -> tuple[Project, bool]:
-    """Change the call's project by a decision, within what its one item can carry."""
+def amend(
+    call: Call,
+    decision: Callable[[Project], Change | None],
+    *,
+    parts: Sequence[TransactionPart] | None = None,
+) -> tuple[Project, bool]:
+    """Change the call's project by a decision, within what its one item can carry; ``parts``, which the decision may
+    fill, join its write."""
 
     def bounded(project: Project) -> Change | None:
         change = decision(project)
@@ -27,12 +33,14 @@ def amend(call: Call, decision: Callable[[Project], Change | None]) -> tuple[Pro
             _require_room(change)
         return change
 
-    return settle(call, the_project(call), bounded)
+    return settle(call, the_project(call), bounded, parts=lambda _: parts or (), reads_on=parts is not None)
 
 
 def _require_room(change: Change) -> None:
     """Raise ``limit_reached`` when the roles or the pauses would outgrow the control item."""
-    changed, _ = items.encode({name: change.set[name] for name in ("roles", "pauses") if name in change.set})
+    changed, _ = items.encode(
+        {name: change.set[name] for name in ("roles", "pauses", "broadcasts") if name in change.set}
+    )
     for name, packed in changed.items():
         if len(packed) > limits.CONTROL_BYTES:
             raise InterlockError(
@@ -152,15 +160,26 @@ def pause(call: Call) -> Answer:
 
 
 def resume(call: Call) -> Answer:
-    """Let claims go on."""
+    """Let claims go on: of an agent also when it was stopped, in one transaction of both heads."""
     target = _target(call)
+    lifted: list[Update] = []
 
     def decision(project: Project) -> Change | None:
-        if target not in project.pauses:
+        lifted[:] = _started_again(call) if call.body["agent"] else []
+        if target not in project.pauses and not lifted:
             return None
         left = {name: entry for name, entry in project.pauses.items() if name != target}
         fact = Fact("project.resumed", data={"target": target, "reason": call.body["reason"]})
         return Change({"pauses": left}, (fact,))
 
-    project, repeated = amend(call, decision)
+    project, repeated = amend(call, decision, parts=lifted)
     return Answer({"paused": views.pauses(project)}, replayed=repeated, version=project.version)
+
+
+def _started_again(call: Call) -> list[Update]:
+    """The write that lets an agent claim again which an owner has stopped."""
+    agent = the_named_agent(call.bus, the_project(call), call.body["agent"])
+    if agent.stop is None:
+        return []
+    fact = Fact("agent.resumed", data={"reason": call.body["reason"]})
+    return [write.changing(call.bus, agent, call.actor, call.now, Change({"stop": None}, (fact,)))[0]]

@@ -4,6 +4,7 @@
 |---|---|
 | ``export``, ``archive`` | the first line: of what, in which ``format`` |
 | ``project``, ``role``, ``agent``, ``owner``, ``job`` | as the API shows it, a job whole |
+| ``decision`` | as the API shows it, and its kind as ``decision_kind`` |
 | ``link`` | ``type`` (blocks, parent, reopen_of, routed_from), ``from`` where it begins, ``to`` where it leads |
 | ``event`` | an event of the ledger with all of its data |
 
@@ -19,12 +20,17 @@ from typing import Any
 FORMAT = 1
 HEADS = frozenset({"project", "agent", "owner", "job"})
 """Kinds of records that are heads of chains; ``<kind>/<id>`` is how the ledger names them."""
-KINDS = HEADS | {"export", "archive", "role", "link", "event"}
+KINDS = HEADS | {"export", "archive", "role", "decision", "link", "event"}
 
 
 def line(kind: str, value: Mapping[str, Any]) -> str:
     """One record as a line: ASCII, key order kept."""
     return json.dumps({"kind": kind, **value}) + "\n"
+
+
+def decision(shown: Mapping[str, Any]) -> dict[str, Any]:
+    """A decision's record, from the decision as it is shown: a line's ``kind`` says what the line is."""
+    return {"decision_kind" if name == "kind" else name: value for name, value in shown.items()}
 
 
 def links(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -94,7 +94,8 @@ def _lineage(bus: Bus, job: Job) -> list[Job]:
 def _rests(jobs: Iterable[Job], before: int) -> bool:
     """Whether all of these ended before that time, and nothing is to follow from it. Archived ones do."""
     return all(
-        job.archived is not None or (job.status in ENDED and job.updated_at < before and not job.unrouted)
+        job.archived is not None
+        or (job.status in ENDED and job.updated_at < before and not job.unrouted and not job.moot)
         for job in jobs
     )
 

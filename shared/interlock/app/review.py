@@ -6,14 +6,14 @@ published (or, when another reviewer was first, shared). The retry attaches to t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from interlock.app import barrier, documents, links, load, making, neighbours, shown, views, write
 from interlock.app.call import Answer, Bus, Call, the_job
 from interlock.app.references import require_jobs
 from interlock.app.settle import settle
-from interlock.domain import ids, limits, moves
+from interlock.domain import ids, limits, moves, usage
 from interlock.domain.identity import SYSTEM
 from interlock.domain.job import Change, Job
 from interlock.domain.ledger import Fact
@@ -175,11 +175,14 @@ def _new_retry(
         routing=target.routing,
         requires=target.requires,
         capabilities=target.capabilities,
+        budget=target.budget,
+        usage=usage.handed_on(target),
         reopen_of=target.id,
         trace=target.trace,
         artifacts=target.artifacts,
         later_artifacts=1,
     )
+    head = replace(head, spent=bool(usage.over(head, now)) or None)
     draft = making.Draft(
         head,
         document,

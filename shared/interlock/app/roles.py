@@ -26,6 +26,8 @@ def create(call: Call) -> Answer:
         body["on_expire"],
         tuple(dict.fromkeys(body["capabilities"])),
         body["independent"],
+        body["max_claims"],
+        body["daily_budget"],
     )
 
     def decision(project: Project) -> Change:

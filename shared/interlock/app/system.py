@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from interlock import config
-from interlock.app import cursors, dispatch, leases, notices, views, write
+from interlock.app import cursors, dispatch, leases, load, notices, views, write
 from interlock.app.call import Answer, Bus, Call, the_project
 from interlock.app.consumers import CONSUMERS
 from interlock.domain import limits
@@ -27,7 +27,7 @@ def me(call: Call) -> Answer:
     cursor = None
     if actor.kind == "agent":
         position = cursors.read("claims", {"agent": actor.id}, call.query["cursor"])
-        held, after = leases.held_jobs(call.bus, project.id, actor.id, after=position)
+        held, after = load.held_jobs(call.bus, project.id, actor.id, after=position)
         cursor = leases.claims_cursor(actor.id, after)
     value = {
         "actor": views.actor(actor),
@@ -35,7 +35,7 @@ def me(call: Call) -> Answer:
         "capabilities": list(actor.capabilities),
         "project": project.id,
         "claims": [views.held(job, call.now) for job in held],
-        "notices": notices.of_agent(actor, project, held)
+        "notices": [*notices.of_agent(call, held), *notices.waiting_for(call)]
         if actor.kind == "agent"
         else notices.of_owner(call.bus, project, call.now),
         "next_cursor": cursor,
@@ -71,12 +71,17 @@ def repair(call: Call) -> Answer:
     """Send again what an entity's head implies: missing ledger rows, missing timers. Changes nothing that is right."""
     kind, _, name = call.body["entity"].partition("/")
     pk = keys.partition(the_project(call).id, kind, name)
-    if kind not in ("job", "plan", "agent", "owner", "project") or (
+    if kind not in ("job", "plan", "agent", "presence", "owner", "project") or (
         kind == "project" and name != the_project(call).id
     ):
         raise InterlockError(
             "invalid",
-            errors=[FieldError("entity", "is job/<id>, plan/<id>, agent/<id>, owner/<id> or project/<id>")],
+            errors=[
+                FieldError(
+                    "entity",
+                    "is job/<id>, plan/<id>, agent/<id>, presence/<agent>, owner/<id> or project/<id>",
+                )
+            ],
         )
     if not dispatch.repair(call.bus, pk):
         raise InterlockError("not_found", f"there is no {call.body['entity']}")

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from interlock.app import barrier, load, messages, write
+from interlock.app import barrier, decisions, load, messages, presence, spending, write
 from interlock.app.call import Bus
 from interlock.app.projects import every_project
 from interlock.domain import limits, moves
-from interlock.domain.identity import SYSTEM, Project
+from interlock.domain.decision import of_lapse
+from interlock.domain.identity import SYSTEM, Agent, Project
 from interlock.domain.job import Change, Job
 from interlock.domain.ledger import Fact
-from interlock.domain.lifecycle import ENDED, LEASED, PENDING, PUBLISHED
+from interlock.domain.lifecycle import ENDED, IN_PROGRESS, LEASED, PENDING, PUBLISHED
 from interlock.domain.outbox import Message
 from interlock.store import conditions, items, keys
 from interlock.store.ports import Query
@@ -25,8 +26,14 @@ QUEUE = "lease"
 
 def handle(bus: Bus, body: Mapping[str, Any], receives: int) -> None:
     """One message. ``receives`` counts its deliveries from 1."""
+    if body["kind"] == "stale":
+        presence.look_after(bus, body)
+        return
     if body["kind"] == "retire":
-        empty_hands(bus, body["project"], body["agent"])
+        item = bus.store.table.get(keys.head(body["project"], "agent", body["agent"]))
+        agent = items.agent(item) if item else None
+        if agent is not None and (agent.retired_at or agent.stop is not None):
+            empty_hands(bus, agent)
         return
     for _ in range(write.TRIES):
         job = load.job_head(bus, body["project"], body["job"])
@@ -40,14 +47,22 @@ def _lease(bus: Bus, job: Job, body: Mapping[str, Any], receives: int) -> bool:
         return True
     if job.lapsed(bus.clock()):
         return expire(bus, job, bus.clock()) is not None
+    if job.assignee and job.started_at:
+        presence.showed_life(bus, job.project, job.assignee, job.started_at)
+    job = spending.judge(bus, job, bus.clock())
+    if job.status not in LEASED or job.lease_until is None:
+        return True
     return _again(bus, job, body, receives, "lease_hop", job.lease_until + limits.TIMER_SLACK, job.fence)
 
 
 def expire(bus: Bus, job: Job, now: int) -> Job | None:
     """End a lapsed lease on behalf of the bus; None when somebody was faster."""
     condition = conditions.lease_unrenewed(job.fence, job.lease_until or 0, job.version)
+    parts = []
+    if moves.asks_on_lapse(job):
+        parts.append(decisions.opening(of_lapse(job, now)))
     try:
-        return write.change(bus, job, SYSTEM, now, moves.lapse(job, now), condition=condition)
+        return write.change(bus, job, SYSTEM, now, moves.lapse(job, now), condition=condition, parts=parts)
     except write.Lost:
         return None
 
@@ -73,7 +88,17 @@ def _start(bus: Bus, job: Job, body: Mapping[str, Any], receives: int) -> bool:
     return True
 
 
-_HANDLERS = {"lease": _lease, "deadline": _deadline, "start": _start}
+def _close(bus: Bus, job: Job, _body: Mapping[str, Any], _receives: int) -> bool:
+    return decisions.close_moot(bus, job)
+
+
+_HANDLERS = {
+    "lease": _lease,
+    "deadline": _deadline,
+    "start": _start,
+    "decision": decisions.expire_due,
+    "close": _close,
+}
 
 
 def _written(bus: Bus, job: Job, change: Change, now: int) -> bool:
@@ -108,6 +133,12 @@ def _again(
     return True
 
 
+def _slept(job: Job, gap: int) -> dict[str, int]:
+    """What leaves a gap out of the time in progress: nobody worked meanwhile."""
+    since = job.running if job.running is not None else job.started_at
+    return {} if job.status != IN_PROGRESS or since is None else {"running": since + gap}
+
+
 def open_if_due(bus: Bus, project: str, job_id: str, now: int) -> bool:
     """Publish a pending job whose time has come (for claim-next, when a timer was lost)."""
     job = load.job_head(bus, project, job_id)
@@ -120,17 +151,19 @@ def open_if_due(bus: Bus, project: str, job_id: str, now: int) -> bool:
     return after is not None and after.status == PUBLISHED
 
 
-def empty_hands(bus: Bus, project: str, agent: str) -> int:
-    """Stop every claim of a retired agent with `then: publish`; answers how many."""
-    stopped = 0
-    for job in _held(bus, project, agent):
+def empty_hands(bus: Bus, agent: Agent) -> int:
+    """Stop every claim of a retired or stopped agent; answers how many."""
+    stopped, then, reason = 0, "publish", "agent_retired"
+    if agent.stop is not None and not agent.retired_at:
+        then, reason = agent.stop["then"], agent.stop["reason"]
+    for job in _held(bus, agent.project, agent.id):
         current: Job | None = job
-        while current is not None and current.held_by(agent):
+        while current is not None and current.held_by(agent.id):
             now = bus.clock()
-            if _written(bus, current, moves.stop(current, now, "publish", "agent_retired", None), now):
+            if _written(bus, current, moves.stop(current, now, then, reason, None), now):
                 stopped += 1
                 break
-            current = load.job_head(bus, project, job.id)
+            current = load.job_head(bus, agent.project, job.id)
     return stopped
 
 
@@ -167,7 +200,7 @@ def bus_resumed(bus: Bus, gap: int) -> int:
             if job.status in LEASED and job.lease_until is not None and job.assignee:
                 until = job.lease_until + shift
                 running = conditions.lease_running(job.assignee, job.fence, until)
-                here += write.quietly(bus, job, {"lease_until": until}, running)
+                here += write.quietly(bus, job, {"lease_until": until, **_slept(job, gap)}, running)
         if here:
             moved += here
             data = {"gap_seconds": gap // limits.SECOND, "leases": here}

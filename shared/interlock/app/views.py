@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from interlock.domain import limits
+from interlock.domain import limits, usage
 from interlock.domain.claim import Reason
+from interlock.domain.decision import ANSWERED, ASKED, OPEN, QUESTION, VERDICTS, Decision
 from interlock.domain.guard import UNARY
 from interlock.domain.identity import Actor, Agent, Owner, Project, Role, Token
 from interlock.domain.job import Job
-from interlock.domain.lifecycle import LEASED
+from interlock.domain.lifecycle import COMPLETED, LEASED
 from interlock.domain.links import Upstream
 from interlock.domain.times import rfc3339
 from interlock.store.ports import Upload
@@ -93,6 +94,69 @@ def whole(job: Job, documents: Mapping[str, Any]) -> dict[str, Any]:
         "reopen_of": job.reopen_of,
         "retried_by": job.retry,
         "routed_from": job.routed_from,
+        "decision": job.decision,
+        "open_decisions": list(job.asked or ()),
+        "approved_by": _approved_by(job),
+        **_spending(job),
+    }
+
+
+def _approved_by(job: Job) -> str | None:
+    """Who has approved the work as it is, in a review."""
+    if job.approved is None or (job.approved["rev"] != job.rev and job.status != COMPLETED):
+        return None
+    return _source(job.approved["by"])
+
+
+def _spending(job: Job) -> dict[str, Any]:
+    """The job's budget, and what was used: as reported, as metered (until its latest change), and by the jobs before it."""
+    budget = amounts(job.budget)
+    if budget is not None and job.budget is not None:
+        budget |= {"count": job.budget["count"], "spent": bool(usage.over(job, job.updated_at))}
+    earlier = usage.carried(job)
+    return {
+        "budget": budget,
+        "usage": {
+            "reported": usage.plain(usage.reported(job)),
+            "metered": {"seconds": usage.metered(job, job.updated_at) / limits.SECOND},
+            "earlier": usage.plain(earlier) if earlier else None,
+            "model": (job.usage or {}).get("model"),
+        },
+    }
+
+
+def decision(found: Decision, job: Job, now: int) -> dict[str, Any]:
+    """A decision; ``current`` says whether its subject is still as it was when it was asked."""
+    answered = found.state == ANSWERED
+    rest = None if found.expires_at is None else max(0, found.expires_at - now) // limits.SECOND
+    return {
+        "id": found.id,
+        "job": found.job,
+        "kind": found.kind,
+        "cause": found.cause,
+        "state": found.state,
+        "subject": {"job": found.job, "rev": found.rev},
+        "current": found.cause != ASKED or found.rev == job.rev,
+        "wait": found.waits,
+        "prompt": found.prompt,
+        "blocker": found.blocker,
+        "risk": found.risk,
+        "options": list(found.options) or (None if found.kind == QUESTION else list(VERDICTS)),
+        "schema": found.schema,
+        "roles": list(found.roles),
+        "asked_by": dict(found.asked_by),
+        "asked_at": moment(found.asked_at),
+        "expires_at": moment(found.expires_at),
+        "expires_in": rest if found.state == OPEN else None,
+        "answer": found.answer,
+        "note": found.note,
+        "findings": [dict(finding) for finding in found.findings],
+        "segment": found.segment,
+        "data": found.data,
+        "answered_by": found.closed_by and dict(found.closed_by) if answered else None,
+        "answered_at": moment(found.closed_at) if answered else None,
+        "closed_by": found.closed_by and dict(found.closed_by),
+        "closed_at": moment(found.closed_at),
     }
 
 
@@ -130,6 +194,13 @@ def held(job: Job, now: int) -> dict[str, Any]:
     return {"job": job.id, "summary": job.summary, "role": job.role, "status": job.status, **claim(job, now)}
 
 
+def holding(job: Job, now: int) -> dict[str, Any]:
+    """What a worker holds."""
+    rest = claim(job, now)["expires_in"]
+    shown = {"job": job.id, "summary": job.summary, "role": job.role, "status": job.status}
+    return {**shown, "fence": job.fence, "expires_in": rest}
+
+
 def reason(found: Reason) -> dict[str, Any]:
     """One reason of an explanation."""
     return {
@@ -154,7 +225,21 @@ def role(found: Role) -> dict[str, Any]:
         "on_expire": found.on_expire,
         "capabilities": list(found.capabilities),
         "independent": found.independent,
+        "max_claims": found.max_claims,
+        "daily_budget": amounts(found.daily_budget),
         "created_at": moment(found.created_at),
+    }
+
+
+def amounts(budget: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A budget's amounts as callers write them: tokens, dollars, seconds; None where it does not limit one."""
+    if budget is None:
+        return None
+    usd, seconds = budget.get("usd"), budget.get("seconds")
+    return {
+        "tokens": budget.get("tokens"),
+        "usd": None if usd is None else usd / 1_000_000,
+        "seconds": None if seconds is None else seconds / limits.SECOND,
     }
 
 
@@ -166,14 +251,27 @@ def pauses(project: Project) -> list[dict[str, Any]]:
     ]
 
 
+def broadcast(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What owners tell agents."""
+    return {
+        "id": name,
+        "text": entry["text"],
+        "roles": list(entry["roles"]),
+        "by": entry["by"],
+        "at": moment(entry["at"]),
+        "expires_at": moment(entry["until"]),
+    }
+
+
 def project(found: Project) -> dict[str, Any]:
     """A project."""
     return {
         "id": found.id,
         "title": found.title,
-        "settings": dict(found.settings),
+        "settings": {**found.settings, "daily_budget": amounts(found.settings.get("daily_budget"))},
         "roles": sorted(found.roles),
         "paused": pauses(found),
+        "broadcasts": [broadcast(name, entry) for name, entry in (found.broadcasts or {}).items()],
         "created_at": moment(found.created_at),
         "version": found.version,
         "digest": found.digest,
@@ -194,6 +292,11 @@ def _tokens(tokens: Sequence[Token], now: int) -> list[dict[str, Any]]:
     ]
 
 
+def stop(found: Agent) -> dict[str, Any] | None:
+    """That an owner has stopped the agent: since when, why, and where its jobs go."""
+    return {**found.stop, "at": moment(found.stop["at"])} if found.stop else None
+
+
 def agent(found: Agent, now: int) -> dict[str, Any]:
     """An agent; never a secret."""
     return {
@@ -202,7 +305,9 @@ def agent(found: Agent, now: int) -> dict[str, Any]:
         "roles": list(found.roles),
         "capabilities": list(found.capabilities),
         "tool_family": found.tool_family,
+        "max_claims": found.max_claims,
         "created_at": moment(found.created_at),
+        "stop": stop(found),
         "retired_at": moment(found.retired_at),
         "tokens": _tokens(found.tokens, now),
         "version": found.version,

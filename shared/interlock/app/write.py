@@ -12,10 +12,11 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from interlock.app.call import Bus
-from interlock.domain import ledger, limits
+from interlock.domain import consequences, ledger, limits
 from interlock.domain.identity import Actor
 from interlock.domain.job import Change, Job
 from interlock.domain.ledger import GENESIS, Fact, Sealed
+from interlock.domain.lifecycle import HELD
 from interlock.errors import InterlockError, StoreError
 from interlock.store import conditions, items, keys
 from interlock.store.conditions import Condition
@@ -98,6 +99,8 @@ def changing(
     """
     if isinstance(head, Job) and head.archived is not None:
         raise InterlockError("not_found")
+    if isinstance(head, Job):
+        decision = consequences.follow(head, decision, now)
     key = items.head_key(head)
     sealed = ledger.seal(items.entity(head), head.version, head.digest, now, actor.as_event(), decision.facts)
     values: dict[str, Any] = {**decision.set, "version": sealed.version, "digest": sealed.digest}
@@ -117,7 +120,10 @@ def changing(
         **items.index_keys(changed),
     }
     to_remove += ["quiet", *(name for name in ("g1pk", "g1sk") if name not in to_set)]
-    return Update(key, to_set, to_remove, condition or conditions.unchanged(head.version)), changed
+    relied_on = condition or conditions.unchanged(head.version)
+    if isinstance(head, Job) and head.status in HELD:
+        relied_on = conditions.with_reports(relied_on, head.reports)
+    return Update(key, to_set, to_remove, relied_on), changed
 
 
 def _endings(job: Job, sealed: Sealed) -> dict[str, str]:
@@ -126,13 +132,20 @@ def _endings(job: Job, sealed: Sealed) -> dict[str, str]:
     return {str(event["seq"]): event["to"] for event in moves if event["to"] in job.routing}
 
 
-def quietly(bus: Bus, head: Job, attributes: Mapping[str, Any], condition: Condition) -> bool:
-    """Set attributes that are no event (renewals, timer hops): no version, no ledger row. False when lost.
+def quietly(bus: Bus, head: Head, attributes: Mapping[str, Any], condition: Condition) -> bool:
+    """Set attributes that are no event (renewals, timer hops): no version, no ledger row. False when lost."""
+    to_set, to_remove = items.encode(attributes)
+    return marked(bus, items.head_key(head), to_set, to_remove, condition)
+
+
+def marked(
+    bus: Bus, key: Key, to_set: Mapping[str, Any], to_remove: Sequence[str], condition: Condition
+) -> bool:
+    """Update an item that nobody's stamp is on. False when lost.
 
     ``quiet`` is a mark of this write, so that one whose answer was lost, and that the engine repeated, is known again.
     """
-    to_set, to_remove = items.encode(attributes)
-    mark, key = 1 + int.from_bytes(bus.entropy(6), "big"), items.head_key(head)
+    mark = 1 + int.from_bytes(bus.entropy(6), "big")
     try:
         bus.store.table.write(Update(key, {**to_set, "quiet": mark}, to_remove, condition))
     except ConditionLost as lost:

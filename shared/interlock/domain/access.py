@@ -6,6 +6,7 @@ Relations an operation can name:
   installation) with owner rights. ``viewer``: an owner with viewer rights (owners are viewers too).
 - ``source``: whoever created the job. ``holder``: the agent that holds the job's claim. ``last_holder``: the
   agent that held it when it failed. ``self``: the agent or owner that the object is.
+- ``asker``: the agent that asked the decision. ``named``: an agent with a live role that the decision names.
 - ``installation``: an owner of the installation. ``anyone``: no credential needed. ``caller``: any valid
   credential.
 
@@ -50,6 +51,11 @@ RIGHTS: Mapping[str, tuple[str, ...]] = {
     "claims.release": HOLDER,
     "claims.restart": ("last_holder",),
     "claims.heartbeat": ("enrolled",),
+    "decisions.ask": HOLDER,
+    "decisions.list": READ,
+    "decisions.get": READ,
+    "decisions.answer": ("named", "owner"),
+    "decisions.withdraw": ("asker", "owner"),
     "plans.create": ("agent", "owner"),
     "ledger.feed": ("enrolled", "owner", "viewer"),
     "roles.create": OWNER,
@@ -61,6 +67,7 @@ RIGHTS: Mapping[str, tuple[str, ...]] = {
     "agents.get": ("owner", "viewer", "self"),
     "agents.update": OWNER,
     "agents.delete": OWNER,
+    "agents.stop": OWNER,
     "agents.token_create": OWNER,
     "agents.token_rotate": OWNER,
     "agents.token_revoke": OWNER,
@@ -82,8 +89,11 @@ RIGHTS: Mapping[str, tuple[str, ...]] = {
     "projects.update": OWNER,
     "projects.pause": OWNER,
     "projects.resume": OWNER,
+    "projects.broadcast": OWNER,
+    "projects.unbroadcast": OWNER,
     "system.me": ("enrolled", "owner", "viewer"),
     "system.stats": ("owner", "viewer", "agent"),
+    "system.workers": READ,
     "system.attention": ("owner", "viewer"),
     "system.repair": OWNER,
     "system.dead_letters": ("installation",),
@@ -104,6 +114,8 @@ WORDS: Mapping[str, str] = {
     "holder": "the job's holder",
     "last_holder": "the job's last holder",
     "self": "whom it is about",
+    "asker": "who asked",
+    "named": "agents of a role that the decision names",
 }
 """The relations in the words of refusals and docs."""
 

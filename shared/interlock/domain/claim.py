@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from interlock.domain import moves, usage
 from interlock.domain.identity import Actor, Project
 from interlock.domain.job import Job
-from interlock.domain.lifecycle import ENDED, HELD, PENDING
+from interlock.domain.lifecycle import BLOCKED, ENDED, FINAL, HELD, PENDING
 from interlock.domain.times import rfc3339
 from interlock.errors import InterlockError
 
@@ -26,6 +27,7 @@ def reasons(job: Job, actor: Actor, project: Project, now: int) -> list[Reason]:
     A job whose lease has lapsed counts as published, unless the lapse would fail it.
     """
     found: list[Reason] = []
+    found.extend(barred(actor))
     if job.role not in actor.roles:
         held = ", ".join(actor.roles) or "none"
         found.append(Reason("wrong_role", f"the job is for role {job.role}; the caller's live roles: {held}"))
@@ -37,10 +39,27 @@ def reasons(job: Job, actor: Actor, project: Project, now: int) -> list[Reason]:
             Reason("excluded", "the job is independent, and the caller worked on what it depends on")
         )
     found.extend(_state_reasons(job, actor, now))
+    found.extend(spent(job, now))
     pause = project.pause_of((job.role,), actor.id)
     if pause:
         found.append(Reason("paused", f"an owner has paused claims of {pause.replace(':', ' ')}"))
     return found
+
+
+def barred(actor: Actor) -> list[Reason]:
+    """Why an owner's word keeps the actor from holding the job, whether it claims it or starts it again."""
+    if actor.person is None or actor.person.stop is None:
+        return []
+    why = actor.person.stop["reason"]
+    return [Reason("stop_requested", f"an owner has stopped the caller: {why}")]
+
+
+def spent(job: Job, now: int) -> list[Reason]:
+    """Why the job's own budget keeps everybody from holding it."""
+    over = usage.over(job, now) if job.status not in FINAL else None
+    if over is None:
+        return []
+    return [Reason("budget_spent", f"the job's own budget is spent: {over}; an owner may raise it")]
 
 
 def _state_reasons(job: Job, actor: Actor, now: int) -> list[Reason]:
@@ -59,6 +78,8 @@ def _state_reason(job: Job, actor: Actor, now: int) -> Reason | None:
     if job.status in ENDED:
         return Reason("ended", f"the job is {job.stage}")
     if job.status in HELD:
+        if job.status == BLOCKED and job.assignee is None:
+            return Reason("not_yet", f"an owner is asked what becomes of it: decision {job.decision}")
         if not job.lapsed(now):
             who = (
                 "the caller holds it in another session"
@@ -70,6 +91,8 @@ def _state_reason(job: Job, actor: Actor, now: int) -> Reason | None:
                 f"{job.status}: held by {who}" if job.assignee != actor.id else who,
                 job.lease_until,
             )
+        if moves.asks_on_lapse(job):
+            return Reason("not_yet", "its lease has lapsed, and an owner is asked what becomes of it")
         if job.on_expire == "fail" or job.retry_count >= job.max_retries:
             return Reason("ended", "its lease has lapsed and the lapse fails it")
     return None

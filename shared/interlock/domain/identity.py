@@ -18,10 +18,13 @@ DEFAULT_SETTINGS: Mapping[str, Any] = {
     "lease_seconds": limits.DEFAULT_LEASE_SECONDS,
     "cancel_overdue": False,
     "retention_days": None,
+    "max_claims": None,
+    "daily_budget": None,
 }
 """A project's settings: who sees jobs (``project``: every agent; ``roles``: those of its roles and what it
 created), the default lease, whether a job past its deadline is cancelled,
-after how many days ended lineages go to the archive (None: never)."""
+after how many days ended lineages go to the archive (None: never), how many jobs may be held at once and how much
+may be used in a day (None: no limit)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ class Role:
     on_expire: str | None = None
     capabilities: tuple[str, ...] = ()
     independent: bool = False
+    max_claims: int | None = None
+    daily_budget: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +70,8 @@ class Project:
     former_roles: tuple[str, ...] = ()
     """Keys of deleted roles: jobs may still wait for them."""
     pauses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    broadcasts: Mapping[str, Mapping[str, Any]] | None = None
+    """What owners tell agents, by id: text, roles, from when to when."""
     version: int = 0
     digest: str = ""
     ops: tuple[bytes, ...] = ()
@@ -79,7 +86,10 @@ class Project:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """An enrolled AI or script."""
+    """An enrolled AI or script.
+
+    ``stop`` says that an owner stopped it: since when, why, by whom, and where its jobs go.
+    """
 
     id: str
     project: str
@@ -88,6 +98,8 @@ class Agent:
     roles: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = ()
     tool_family: str | None = None
+    max_claims: int | None = None
+    stop: Mapping[str, Any] | None = None
     tokens: tuple[Token, ...] = ()
     retired_at: int = 0
     version: int = 0
@@ -125,6 +137,8 @@ class Actor:
     roles: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = ()
     via: str | None = None
+    person: Agent | None = None
+    """The agent as its head says, where an agent acts."""
 
     @property
     def reference(self) -> str:

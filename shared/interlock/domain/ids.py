@@ -27,3 +27,15 @@ def derived(prefix: str, *parts: str) -> str:
     """The same id for the same parts: how a repeated create finds what the first one made."""
     digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()
     return f"{prefix}_{_base32(int.from_bytes(digest[:16], 'big'))}"
+
+
+def decision_id(job: str, seq: int) -> str:
+    """The id of the decision that the event ``seq`` of a job asks: it says where the decision is."""
+    return f"dec_{job.partition('_')[2]}_{seq}"
+
+
+def job_of_decision(decision: str) -> str | None:
+    """The job that a decision's id names; None when it does not have the form of one."""
+    kind, _, rest = decision.partition("_")
+    name, _, seq = rest.rpartition("_")
+    return f"job_{name}" if kind == "dec" and name and seq.isascii() and seq.isdigit() else None

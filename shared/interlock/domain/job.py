@@ -8,7 +8,7 @@ from typing import Any
 
 from interlock.domain import limits
 from interlock.domain.ledger import GENESIS, Fact
-from interlock.domain.lifecycle import CASCADED, FAILED, HELD, IN_PROGRESS, LEASED, PENDING
+from interlock.domain.lifecycle import BLOCKED, CASCADED, FAILED, HELD, IN_PROGRESS, LEASED, PENDING
 
 PRIORITIES: Mapping[str, int] = {"low": 10, "normal": 20, "high": 30, "urgent": 40}
 
@@ -26,6 +26,13 @@ class Job:
     job has rules for, ``unrouted`` those that came and whose jobs are still to be made: the number of the event
     (as text), and the status that it brought. ``begun`` says when a review sent the job back, and which others had
     begun by then on what came of it. ``archived`` says when the job went to the archive, and under which name.
+
+    ``asked`` are the open decisions: id → the roles that may answer it and until when. ``decision`` is the one that the
+    job was blocked by, ``answered`` the latest that were answered under this claim, ``moot`` those that the bus has
+    still to close. ``approved`` says which decision approved which ``rev``. ``budget`` and ``usage`` are those of
+    usage.py; ``metered`` counts the ms in progress before now, ``running`` is when the present stretch began,
+    where that is not ``started_at``; ``reports`` counts reports of usage, so that of two at
+    once none is lost; ``spent`` marks a job that is beyond its budget, for the index.
     """
 
     id: str
@@ -52,6 +59,7 @@ class Job:
     not_before: int | None = None
     deadline: int | None = None
     trace: str | None = None
+    budget: Mapping[str, Any] | None = None
     # links
     upstreams: int = 0
     links: int = 0
@@ -73,8 +81,19 @@ class Job:
     lease_first: int | None = None
     claim_key: bytes | None = None
     stopped_fence: int | None = None
+    running: int | None = None
     past: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
+    # decisions and what was used
+    decision: str | None = None
+    asked: Mapping[str, Mapping[str, Any]] | None = None
+    answered: tuple[str, ...] = ()
+    moot: tuple[str, ...] = ()
+    approved: Mapping[str, Any] | None = None
+    usage: Mapping[str, Any] | None = None
+    metered: int = 0
+    reports: int = 0
+    spent: bool | None = None
     # history that the present needs
     published_at: int | None = None
     started_at: int | None = None
@@ -120,6 +139,11 @@ class Job:
         return self.status == PENDING or (self.stage == CASCADED and self.archived is None)
 
     @property
+    def waits_for_decision(self) -> bool:
+        """Whether an open decision blocks the job."""
+        return self.status == BLOCKED and self.decision is not None and self.decision in (self.asked or {})
+
+    @property
     def workers(self) -> tuple[str, ...]:
         """Every agent that held the job, the latest one included."""
         return (
@@ -131,15 +155,19 @@ class Job:
         """Which try this is, from 1."""
         return self.retry_count + 1
 
+    @property
+    def claim_seconds(self) -> int:
+        """How long a lease of the claim lasts: as the claim asked for, else three of its beats, else as the job says."""
+        beats = self.heartbeat_seconds * limits.BEATS_PER_LEASE if self.heartbeat_seconds else None
+        return self.claim_lease or beats or self.lease_seconds
+
     def held_by(self, agent: str) -> bool:
         """Whether this agent holds the job."""
         return self.status in HELD and self.assignee == agent
 
     def running_lease(self) -> int:
         """Seconds that a renewal grants now: the claim's own lease while in progress, else the resume window."""
-        if self.status == IN_PROGRESS and self.claim_lease:
-            return self.claim_lease
-        return self.lease_seconds
+        return self.claim_seconds if self.status == IN_PROGRESS else self.lease_seconds
 
     def lapsed(self, now: int, grace: int = limits.SKEW) -> bool:
         """Whether a lease runs and has been over for more than ``grace`` ms."""

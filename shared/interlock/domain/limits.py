@@ -85,6 +85,44 @@ RETENTION_DAYS = (1, 3_650)
 ARCHIVE_GRACE = 15 * DAY
 """How long the items of an archived job stay: longer than a dead letter, or what a plan was to be, still names it."""
 
+DECISIONS = 10
+"""Decisions of one job that may be open at once."""
+DECISION_ROLES = 10
+PROMPT_CHARACTERS = 4_000
+"""Of a decision's prompt, its blocker, its risk, an answer in words, and a note."""
+OPTIONS = 20
+OPTION_CHARACTERS = 200
+SCHEMA_BYTES = 8 * 1024
+SCHEMA_STEPS = 100_000
+"""Of one check whether an answer fits a schema: at most about 0.2 s of one core."""
+ANSWER_BYTES = 16 * 1024
+FINDINGS = 100
+FINDINGS_BYTES = 64 * 1024
+FINDING_CHARACTERS = 2_000
+DECISION_SECONDS = (1, 30 * 86_400)
+DECISIONS_PAGE_BYTES = 1_500_000
+"""Of the decisions on one page, so that an answer, in ASCII, stays below what Lambda may send (6 MB)."""
+ANSWERS_REMEMBERED = 8
+"""Latest answers that a claim's holder is told of."""
+
+ANSWERS_TOLD = 20
+"""Notices of one answer that are about decisions."""
+
+CLAIM_CAP = (1, 200)
+"""Of `max_claims`: as many slots may be looked at by one claim."""
+USAGE_TOKENS = 10**12
+USAGE_USD = 10**6
+USAGE_SECONDS = 10**8
+BROADCASTS = 5
+"""Live broadcasts of a project; they sit in the item that every claim reads."""
+BROADCAST_CHARACTERS = 500
+BROADCAST_SECONDS = (60, 7 * 86_400)
+DEFAULT_BROADCAST_SECONDS = 86_400
+SEEN_EVERY = 10 * SECOND
+"""How much older what is known of an agent's last sign of life must be before a heartbeat writes it again."""
+SEEN_IDLE = 60 * SECOND
+"""The same for a claim-next that finds nothing."""
+
 MAX_RETRIES = 20
 DEFAULT_RETRIES = 3
 LEASE_SECONDS = (30, 86_400)

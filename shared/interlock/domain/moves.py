@@ -6,10 +6,12 @@ Each function is one operation of lifecycle.py. The caller's relation (source, o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from interlock.domain import lifecycle, limits
 from interlock.domain.identity import Actor
+from interlock.domain.ids import decision_id
 from interlock.domain.job import Change, Job
 from interlock.domain.ledger import Fact
 from interlock.domain.lifecycle import (
@@ -39,7 +41,7 @@ _LEASE = ("lease_until", "lease_first", "lease_hop")
 
 def _enter(status: str, now: int, **more: Any) -> dict[str, Any]:
     """Attributes of entering a status: its time stamp; what an earlier status left is cleared."""
-    cleared: dict[str, Any] = {**dict.fromkeys(_CLEARED), "cascade": None}
+    cleared: dict[str, Any] = {**dict.fromkeys(_CLEARED), "cascade": None, "decision": None}
     stamp = "started_at" if status == IN_PROGRESS else f"{status}_at"
     return {**cleared, "status": status, **({} if status == PENDING else {stamp: now}), **more}
 
@@ -51,7 +53,7 @@ def _lease(now: int, seconds: int) -> dict[str, Any]:
 
 def _nobody(job: Job) -> dict[str, Any]:
     """Attributes of a job that nobody holds: whoever did is remembered, for those who ask for somebody else."""
-    return {**dict.fromkeys(_HOLDING), "past": job.workers}
+    return {**dict.fromkeys(_HOLDING), "past": job.workers, "answered": (), "approved": None}
 
 
 def where_now(job: Job) -> str:
@@ -63,9 +65,16 @@ def where_now(job: Job) -> str:
     return f"the job is {job.status}"
 
 
+def allowed(job: Job, by: str | None = None) -> list[str]:
+    """The operations that may start from where the job is now, in table order: those of any caller, or of whoever
+    stands in the relation ``by`` to it."""
+    unfit = ("unblock", "resume", "ask") if job.waits_for_decision else ("answer", "withdraw")
+    return [name for name in lifecycle.allowed_now(job.stage, by) if name not in unfit]
+
+
 def wrong_state(job: Job, operation: str) -> InterlockError:
     """The refusal of an operation that the status does not allow, naming what is allowed."""
-    now_allowed = lifecycle.allowed_now(job.stage)
+    now_allowed = allowed(job)
     choice = "allowed now: " + ", ".join(now_allowed) if now_allowed else "nothing changes it any more"
     return InterlockError(
         "wrong_state",
@@ -82,6 +91,17 @@ def require(job: Job, operation: str) -> None:
     """Raise ``wrong_state`` unless the table permits the operation from the job's stage."""
     if not lifecycle.permits(operation, job.stage):
         raise wrong_state(job, operation)
+
+
+def require_decided(job: Job, operation: str) -> None:
+    """Raise ``wrong_state`` while an open decision blocks the job."""
+    if job.waits_for_decision:
+        raise InterlockError(
+            "wrong_state",
+            f"{operation} is not possible: the job waits for decision {job.decision}",
+            hint="The decision is answered (by an owner, or by an agent that it names), or withdrawn (by whoever asked).",
+            extra={"job_status": job.status, "decision": job.decision},
+        )
 
 
 def require_claim(job: Job, actor: Actor, fence: int) -> None:
@@ -193,14 +213,14 @@ def claim(
         lapsed = lapse(job, now)
         attributes, facts = dict(lapsed.set), lapsed.facts
         fence, retries, start = attributes["fence"], attributes["retry_count"], attributes["status"]
-    seconds = lease or (heartbeat * limits.BEATS_PER_LEASE if heartbeat else job.lease_seconds)
+    seconds = replace(job, claim_lease=lease, heartbeat_seconds=heartbeat).claim_seconds
     attributes |= _enter(IN_PROGRESS, now) | _lease(now, seconds)
     attributes |= {
         "assignee": actor.id,
         "assignee_label": actor.label,
         "session": session,
         "claim_key": key,
-        "claim_lease": seconds if seconds != job.lease_seconds else None,
+        "claim_lease": lease if heartbeat or lease != job.lease_seconds else None,
         "heartbeat_seconds": heartbeat,
         "fence": fence + 1,
     }
@@ -209,7 +229,8 @@ def claim(
 
 
 def lapse(job: Job, now: int) -> Change:
-    """The lease is over: by ``on_expire`` the job is published again (an attempt counted) or fails."""
+    """The lease is over: by ``on_expire`` the job is published again (an attempt counted), fails, or is blocked, held by
+    nobody, until an owner has decided (:func:`interlock.domain.decision.of_lapse`)."""
     spent = job.retry_count >= job.max_retries
     fails = job.on_expire == "fail" or spent
     data = {"fence": job.fence, "holder": job.assignee, "retry_count": job.retry_count}
@@ -222,11 +243,22 @@ def lapse(job: Job, now: int) -> Change:
         attributes |= dict.fromkeys(_LEASE)
         return Change(attributes, (Fact("job.lease_expired", job.status, FAILED, data),))
     data |= {"retry_count": job.retry_count + 1}
+    to, more = PUBLISHED, {}
+    if asks_on_lapse(job):
+        to, made = BLOCKED, decision_id(job.id, job.version + 1)
+        asked = {**(job.asked or {}), made: {"roles": []}}
+        more = {"decision": made, "asked": asked, "blocked_reason": "its lease has expired"}
+        data |= {"decision": made}
     attributes = {
         **_nobody(job),
-        **_enter(PUBLISHED, now, fence=job.fence + 1, retry_count=job.retry_count + 1, last_failure=failure),
+        **_enter(to, now, fence=job.fence + 1, retry_count=job.retry_count + 1, last_failure=failure, **more),
     }
-    return Change(attributes, (Fact("job.lease_expired", job.status, PUBLISHED, data),))
+    return Change(attributes, (Fact("job.lease_expired", job.status, to, data),))
+
+
+def asks_on_lapse(job: Job) -> bool:
+    """Whether a lapse of the job's lease is a matter for an owner."""
+    return job.on_expire == "ask" and job.retry_count < job.max_retries
 
 
 def _failure(job: Job, now: int, reason: str) -> dict[str, Any]:
@@ -265,9 +297,21 @@ def block(job: Job, now: int, reason: str, data: Mapping[str, Any] | None) -> Ch
     return Change(attributes, (Fact("job.blocked", IN_PROGRESS, BLOCKED, event),), work=False)
 
 
+def wait_for(decision: str, now: int, reason: str) -> dict[str, Any]:
+    """Attributes of a job that is blocked until the decision is closed: its lease pauses."""
+    return {**_enter(BLOCKED, now, blocked_reason=reason, decision=decision), **dict.fromkeys(_LEASE)}
+
+
+def republish(job: Job, now: int, reason: str) -> Change:
+    """blocked → published: what was asked about a job that nobody holds is settled."""
+    attributes = {**_nobody(job), **_enter(PUBLISHED, now, unblock_reason=reason)}
+    return Change(attributes, (Fact("job.unblocked", BLOCKED, PUBLISHED, {"unblock_reason": reason}),))
+
+
 def unblock(job: Job, now: int, reason: str) -> Change:
     """blocked → unblocked: a lease of ``lease_seconds`` starts, in which the holder may resume."""
     require(job, "unblock")
+    require_decided(job, "unblock")
     attributes = {**_enter(UNBLOCKED, now, unblock_reason=reason), **_lease(now, job.lease_seconds)}
     return Change(
         attributes, (Fact("job.unblocked", BLOCKED, UNBLOCKED, {"unblock_reason": reason}),), work=False
@@ -277,7 +321,8 @@ def unblock(job: Job, now: int, reason: str) -> Change:
 def resume(job: Job, now: int) -> Change:
     """blocked, unblocked → in_progress under the same fence; the lease starts again."""
     require(job, "resume")
-    seconds = job.claim_lease or job.lease_seconds
+    require_decided(job, "resume")
+    seconds = job.claim_seconds
     attributes = {**_enter(IN_PROGRESS, now, started_at=job.started_at), **_lease(now, seconds)}
     return Change(
         attributes, (Fact("job.resumed", job.status, IN_PROGRESS, {"fence": job.fence}),), work=False
@@ -288,9 +333,9 @@ def restart(job: Job, now: int, seconds: int | None = None) -> Change:
     """failed → in_progress for the last holder; counts an attempt."""
     require(job, "restart")
     _spend(job, job.max_retries)
-    lease = seconds or job.claim_lease or job.lease_seconds
+    lease = seconds or job.claim_seconds
     attributes = {
-        **_enter(IN_PROGRESS, now, fence=job.fence + 1, retry_count=job.retry_count + 1),
+        **_enter(IN_PROGRESS, now, fence=job.fence + 1, retry_count=job.retry_count + 1, answered=()),
         **_lease(now, lease),
     }
     data = {"fence": job.fence + 1, "retry_count": job.retry_count + 1}

@@ -37,7 +37,16 @@ class Message:
 
 
 _ARMS = {
-    "lease": frozenset({"job.claimed", "job.restarted", "job.resumed", "job.unblocked"}),
+    "lease": frozenset(
+        {
+            "job.claimed",
+            "job.restarted",
+            "job.resumed",
+            "job.unblocked",
+            "job.decision_answered",
+            "job.decision_withdrawn",
+        }
+    ),
     # a chain ends when it finds the job failed, so what brings it back arms another
     "deadline": frozenset({"job.created", "job.updated", "job.retried", "job.restarted", "job.revived"}),
     "start": frozenset({"job.created", "job.revived", "job.linked", "job.rejected"}),
@@ -47,18 +56,31 @@ _ARMS = {
 def messages(head: object, events: Sequence[Event] | None = None) -> list[Message]:
     """What must be sent for a head; with ``events``, only what these call for."""
     if isinstance(head, Job):
-        return [*_timers(head, events), *_of_barrier(head, events), *_of_routing(head, events)]
+        return [
+            *_timers(head, events),
+            *_of_holder(head, events),
+            *_of_decisions(head, events),
+            *_of_barrier(head, events),
+            *_of_routing(head, events),
+        ]
     if isinstance(head, Plan):
         return (
             []
             if head.made
             else [Message("barrier", {"kind": "plan", "project": head.project, "plan": head.id})]
         )
-    if isinstance(head, Agent) and head.retired_at and _happened(events, {"agent.retired"}):
-        # late enough for a claim of the last moment to be caught too
-        body = {"kind": "retire", "project": head.project, "agent": head.id}
-        return [Message("lease", body, head.retired_at + limits.LAST_CALL)]
+    if isinstance(head, Agent):
+        return _of_agent(head, events)
     return []
+
+
+def _of_agent(agent: Agent, events: Sequence[Event] | None) -> list[Message]:
+    """``retire``: the hands of a retired or stopped agent are emptied, late enough to catch a claim of the last moment."""
+    since = agent.retired_at or (agent.stop["at"] if agent.stop else 0)
+    if not since or not _happened(events, {"agent.retired", "agent.stopped"}):
+        return []
+    body = {"kind": "retire", "project": agent.project, "agent": agent.id}
+    return [Message("lease", body, since + limits.LAST_CALL)]
 
 
 def _happened(events: Sequence[Event] | None, types: set[str] | frozenset[str]) -> bool:
@@ -79,6 +101,33 @@ def _timers(job: Job, events: Sequence[Event] | None) -> list[Message]:
         arm("deadline", job.deadline, at=job.deadline, hop=job.deadline_hop or 1)
     if job.status == PENDING and job.not_before is not None:
         arm("start", job.not_before, at=job.not_before, hop=job.start_hop or 1)
+    return found
+
+
+def _of_holder(job: Job, events: Sequence[Event] | None) -> list[Message]:
+    """``stale``: a lease has lapsed; it is to be seen whether its holder is still there."""
+    lapsed = [
+        event
+        for event in events or ()
+        if event["type"] == "job.lease_expired" and event["data"].get("holder")
+    ]
+    base = {"kind": "stale", "project": job.project, "job": job.id, "at": job.updated_at}
+    return [Message("lease", {**base, "agent": event["data"]["holder"]}) for event in lapsed]
+
+
+def _of_decisions(job: Job, events: Sequence[Event] | None) -> list[Message]:
+    """``decision``: the time to answer one is over. ``close``: nobody has to answer what was open any more."""
+    found = []
+    base = {"project": job.project, "job": job.id}
+    new = {
+        event["data"].get("decision") for event in events or () if event["type"] == "job.decision_requested"
+    }
+    for name, entry in (job.asked or {}).items():
+        if "until" in entry and (events is None or name in new):
+            body = {"kind": "decision", **base, "decision": name, "at": entry["until"]}
+            found.append(Message("lease", body, entry["until"]))
+    if job.moot and _happened(events, {"job.decision_withdrawn"}):
+        found.append(Message("lease", {"kind": "close", **base}))
     return found
 
 

@@ -56,6 +56,8 @@ _JOB: Schema = {
     "blocked_by": _list(TEXT), "upstream": _list(_ref("Upstream")), "on_upstream_failure": TEXT, "independent": FLAG,
     "routing": _list(_ref("RuleShown")), "caused_by": _maybe(_object({"upstreams": _list(TEXT), "root": TEXT})),
     "reopen_of": _maybe(TEXT), "retried_by": _maybe(TEXT), "routed_from": _maybe(TEXT),
+    "decision": _maybe(TEXT), "open_decisions": _list(TEXT), "approved_by": _maybe(TEXT),
+    "budget": _maybe(_ref("BudgetShown")), "usage": _ref("UsageShown"),
 }  # fmt: skip
 _DOWNSTREAM: Schema = {"downstream": _list(TEXT), "downstream_more": FLAG}
 _LEASE: Schema = {
@@ -65,6 +67,12 @@ _LEASE: Schema = {
     "lease_seconds": NUMBER,
 }
 _LEASE_MORE: Schema = {"heartbeat_seconds": NUMBER, "session": TEXT}
+_AMOUNTS: Schema = {
+    "tokens": _maybe(NUMBER),
+    "usd": _maybe({"type": "number"}),
+    "seconds": _maybe({"type": "number"}),
+}
+_STOP: Schema = {"at": TIME, "reason": TEXT, "then": TEXT, "by": TEXT}
 _CURSOR: Schema = {"next_cursor": _maybe(TEXT)}
 
 
@@ -97,9 +105,9 @@ def schemas() -> dict[str, Schema]:
         }),
         "AttentionItem": _object(
             {"kind": {"type": "string", "enum": [
-                "dead_letters", "blocked", "stale_holder", "failed", "retries_spent", "reopened_upstream", "nobody_can_take", "overdue",
+                "dead_letters", "decision", "decision_expired", "budget_spent", "blocked", "stale_holder", "failed", "retries_spent", "reopened_upstream", "nobody_can_take", "overdue",
             ]}, "detail": TEXT, "since": _maybe(TIME), "allowed": _list(TEXT)},
-            {"job": TEXT, "summary": TEXT, "status": TEXT, "role": TEXT, "jobs": _list(TEXT)},
+            {"job": TEXT, "summary": TEXT, "status": TEXT, "role": TEXT, "jobs": _list(TEXT), "decision": TEXT},
         ),
         "AttentionPage": _page("AttentionItem"),
         "PlanAnswer": {"anyOf": [
@@ -114,10 +122,39 @@ def schemas() -> dict[str, Schema]:
             {"job": _maybe(_ref("Job")), **claim},
             {"notices": _list(_ref("Notice")), "upstream_results": _list(_ref("UpstreamResult")), "poll_after_ms": NUMBER, "skipped": {"type": "object", "additionalProperties": NUMBER}},
         ),
-        "Notice": _object({"code": TEXT, "detail": TEXT}, {"job": TEXT, "reason": _maybe(TEXT)}),
+        "Notice": _object({"code": TEXT, "detail": TEXT}, {
+            "job": TEXT, "reason": _maybe(TEXT), "decision": TEXT, "answer": ANY, "id": TEXT, "at": TIME,
+        }),
+        "UsageAmounts": _object({"input_tokens": NUMBER, "output_tokens": NUMBER, "usd": {"type": "number"}, "seconds": {"type": "number"}}),
+        "UsageShown": _object({
+            "reported": _ref("UsageAmounts"), "metered": _object({"seconds": {"type": "number"}}), "earlier": _maybe(_ref("UsageAmounts")), "model": _maybe(TEXT),
+        }),
+        "BudgetShown": _object({**_AMOUNTS, "count": {"type": "string", "enum": ["metered", "reported"]}, "spent": FLAG}),
+        "DailyBudgetShown": _object(_AMOUNTS),
+        "DecisionShown": _object({
+            "id": TEXT, "job": TEXT, "kind": {"type": "string", "enum": ["question", "approval", "review", "gate"]},
+            "cause": {"type": "string", "enum": ["asked", "budget", "lapse"]}, "state": {"type": "string", "enum": ["open", "answered", "withdrawn", "expired"]},
+            "subject": _object({"job": TEXT, "rev": NUMBER}), "current": FLAG, "wait": FLAG, "prompt": TEXT, "blocker": _maybe(TEXT), "risk": _maybe(TEXT),
+            "options": _maybe(_list(TEXT)), "schema": ANY, "roles": _list(TEXT), "asked_by": _ref("Actor"), "asked_at": TIME, "expires_at": _maybe(TIME),
+            "expires_in": _maybe(NUMBER), "answer": ANY, "note": _maybe(TEXT), "findings": _list(_ref("FindingShown")), "segment": _maybe(NUMBER), "data": ANY,
+            "answered_by": _maybe(_ref("Actor")), "answered_at": _maybe(TIME), "closed_by": _maybe(_ref("Actor")), "closed_at": _maybe(TIME),
+        }),
+        "FindingShown": _object({"file": _maybe(TEXT), "line": _maybe(NUMBER), "kind": TEXT, "description": TEXT, "fix": _maybe(TEXT)}),
+        "DecisionAnswer": _object({"decision": _ref("DecisionShown")}),
+        "DecisionSettled": _object({"decision": _ref("DecisionShown"), "job": _ref("Job")}),
+        "DecisionPage": _page("DecisionShown"),
+        "BroadcastShown": _object({"id": TEXT, "text": TEXT, "roles": _list(TEXT), "by": TEXT, "at": TIME, "expires_at": TIME}),
+        "BroadcastAnswer": _object({"broadcast": _ref("BroadcastShown")}),
+        "WorkerShown": _object({
+            "agent": TEXT, "label": TEXT, "roles": _list(TEXT), "state": {"type": "string", "enum": ["idle", "working", "stale", "paused"]},
+            "last_seen": _maybe(TIME), "seconds_since_seen": _maybe(NUMBER), "session": _maybe(TEXT), "beats_missed": NUMBER,
+            "holds": _list(_object({"job": TEXT, "summary": TEXT, "role": TEXT, "status": TEXT, "fence": NUMBER, "expires_in": _maybe(NUMBER)})), "holds_more": FLAG,
+            "stale_since": _maybe(TIME), "stop": _maybe(_object(_STOP)),
+        }),
+        "WorkerPage": _page("WorkerShown"),
         "HeartbeatClaim": _object(
             {"job": TEXT, "fence": _maybe(NUMBER), "expires_in": _maybe(NUMBER)},
-            {"status": TEXT, "stop": _object({"code": TEXT, "detail": TEXT})},
+            {"status": TEXT, "stop": _object({"code": TEXT, "detail": TEXT}), "decision": TEXT},
         ),
         "HeartbeatAnswer": _object({"claims": _list(_ref("HeartbeatClaim")), "notices": _list(_ref("Notice")), **_CURSOR}),
         "ResultShown": _object({"summary": _maybe(TEXT), "data": ANY, "artifacts": _list(TEXT)}),
@@ -146,7 +183,7 @@ def schemas() -> dict[str, Schema]:
         }),
         "RoleShown": _object({
             "key": TEXT, "label": TEXT, "lease_seconds": _maybe(NUMBER), "on_expire": _maybe(TEXT), "capabilities": _list(TEXT),
-            "independent": FLAG, "created_at": TIME,
+            "independent": FLAG, "max_claims": _maybe(NUMBER), "daily_budget": _maybe(_ref("DailyBudgetShown")), "created_at": TIME,
         }),
         "RoleAnswer": _object({"role": _ref("RoleShown")}),
         "RolePage": _page("RoleShown"),
@@ -154,8 +191,8 @@ def schemas() -> dict[str, Schema]:
             "id": TEXT, "name": _maybe(TEXT), "created_at": TIME, "expires_at": _maybe(TIME), "revoked_at": _maybe(TIME), "live": FLAG,
         }),
         "AgentShown": _object({
-            "id": TEXT, "label": TEXT, "roles": _list(TEXT), "capabilities": _list(TEXT), "tool_family": _maybe(TEXT), "created_at": TIME,
-            "retired_at": _maybe(TIME), "tokens": _list(_ref("TokenShown")), "version": NUMBER, "digest": TEXT,
+            "id": TEXT, "label": TEXT, "roles": _list(TEXT), "capabilities": _list(TEXT), "tool_family": _maybe(TEXT), "max_claims": _maybe(NUMBER), "created_at": TIME,
+            "stop": _maybe(_object(_STOP)), "retired_at": _maybe(TIME), "tokens": _list(_ref("TokenShown")), "version": NUMBER, "digest": TEXT,
         }),
         "AgentAnswer": _object({"agent": _ref("AgentShown")}),
         "AgentCreated": _object({"agent": _ref("AgentShown")}, {"token": TEXT, "hint": TEXT}),
@@ -172,7 +209,7 @@ def schemas() -> dict[str, Schema]:
         "PauseShown": _object({"target": TEXT, "since": TIME, "by": TEXT, "reason": _maybe(TEXT)}),
         "Paused": _object({"paused": _list(_ref("PauseShown"))}),
         "ProjectShown": _object({
-            "id": TEXT, "title": TEXT, "settings": FREE, "roles": _list(TEXT), "paused": _list(_ref("PauseShown")), "created_at": TIME,
+            "id": TEXT, "title": TEXT, "settings": FREE, "roles": _list(TEXT), "paused": _list(_ref("PauseShown")), "broadcasts": _list(_ref("BroadcastShown")), "created_at": TIME,
             "version": NUMBER, "digest": TEXT,
         }),
         "ProjectAnswer": _object({"project": _ref("ProjectShown")}),

@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from interlock.app import decisions as decisions_of
 from interlock.app import load, neighbours
 from interlock.app.call import Bus
-from interlock.domain import access
+from interlock.domain import access, ids
+from interlock.domain.decision import Decision
 from interlock.domain.identity import (
     INSTALLATION,
     Actor,
@@ -22,7 +24,7 @@ from interlock.domain.identity import (
 from interlock.domain.job import Job
 from interlock.edges.operations import Operation
 from interlock.errors import InterlockError
-from interlock.store import items, keys
+from interlock.store import decisions, items, keys
 from interlock.store.ports import Item, Key
 
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,79}")
@@ -31,11 +33,12 @@ _OBJECTS = ("job", "agent", "owner")
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """A caller that was let in: who it is, its project, and the object of the path."""
+    """A caller that was let in: who it is, its project, and the object of the path (of a decision: its job too)."""
 
     actor: Actor
     project: Project | None
     target: Job | Agent | Owner | None
+    decision: Decision | None = None
 
 
 def challenge(code: str, base: str) -> str:
@@ -66,7 +69,9 @@ def admit(
     scope = path_project or INSTALLATION
     control = keys.project_head(path_project) if path_project and sound else None
     object_key = _object_key(scope, params) if sound else None
-    found = bus.store.table.batch_get([key for key in (identity, control, object_key) if key is not None])
+    asked_key = keys.decision(scope, params["decision"]) if sound and "decision" in params else None
+    wanted = (identity, control, object_key, asked_key)
+    found = bus.store.table.batch_get([key for key in wanted if key is not None])
     person = _authenticated(found.get(identity), credential, now)
     project = items.project(found[control]) if control and control in found else None
     foreign = path_project is not None and credential.scope not in (path_project, INSTALLATION)
@@ -74,13 +79,22 @@ def admit(
         raise InterlockError("not_found")
     actor = _actor(person, project)
     target = _target(found, object_key)
-    if object_key is not None and (target is None or not _sees(bus, actor, project, target)):
+    asked = decisions.read(found[asked_key]) if asked_key in found else None
+    if "decision" in params:
+        if asked is None or project is None or not isinstance(target, Job):
+            raise InterlockError("not_found")
+        if not decisions_of.visible(asked, target, actor, project):
+            raise InterlockError("not_found")
+    elif object_key is not None and (target is None or not _sees(bus, actor, project, target)):
         raise InterlockError("not_found")
-    _check_right(operation, actor, target)
-    return Admission(actor, project, target)
+    _check_right(operation, actor, target, asked)
+    return Admission(actor, project, target, asked)
 
 
 def _object_key(scope: str, params: Mapping[str, str]) -> Key | None:
+    if "decision" in params:
+        job = ids.job_of_decision(params["decision"])
+        return None if job is None else keys.head(scope, "job", job)
     for kind in _OBJECTS:
         if kind in params:
             return keys.head(scope, kind, params[kind])
@@ -110,7 +124,13 @@ def _actor(person: Agent | Owner, project: Project | None) -> Actor:
         return Actor("owner", person.id, person.label, person.scope, person.rights)
     live = tuple(role for role in person.roles if project is not None and role in project.roles)
     return Actor(
-        "agent", person.id, person.label, person.project, roles=live, capabilities=person.capabilities
+        "agent",
+        person.id,
+        person.label,
+        person.project,
+        roles=live,
+        capabilities=person.capabilities,
+        person=person,
     )
 
 
@@ -122,7 +142,9 @@ def _sees(bus: Bus, actor: Actor, project: Project | None, target: Job | Agent |
     return actor.kind == "owner" or target.id == actor.id
 
 
-def _check_right(operation: Operation, actor: Actor, target: Job | Agent | Owner | None) -> None:
+def _check_right(
+    operation: Operation, actor: Actor, target: Job | Agent | Owner | None, asked: Decision | None
+) -> None:
     held = access.relations(actor.kind, actor.rights, actor.scope, live_role=bool(actor.roles))
     if target is not None and target.id == actor.id:
         held |= {"self"}
@@ -130,6 +152,12 @@ def _check_right(operation: Operation, actor: Actor, target: Job | Agent | Owner
         held |= {"source"}
     if isinstance(target, Job) and target.held_by(actor.id):
         held |= {"agent"}  # a holder acts on what it holds even when its roles were taken away meanwhile
+    if asked is not None:
+        held |= {"asker"} if asked.asked_by_actor(actor) else set()
+        held |= {"named"} if asked.names(actor) else set()
+        holds = isinstance(target, Job) and target.held_by(actor.id)
+        if operation.name == "decisions.answer" and ("asker" in held or holds):
+            raise InterlockError("self_answer", "the caller " + ("holds the job" if holds else "asked it"))
     if not access.allowed(operation.name, held, actor.kind):
         needed = " or ".join(access.WORDS[right] for right in access.RIGHTS[operation.name])
         raise InterlockError(

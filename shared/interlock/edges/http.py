@@ -173,6 +173,7 @@ def _call(request: _Request, operation: Operation, body_model: Any, query_model:
         now,
         project=admitted.project,
         target=admitted.target,
+        decision=admitted.decision,
         params=request.params,
         query=query,
         body=body,

@@ -24,10 +24,13 @@ _PARAMETERS: Mapping[str, str] = {
     "token": "The token's id (not its secret).",
     "role": "The role's key.",
     "artifact": "The artifact's id.",
+    "decision": "The decision's id.",
+    "broadcast": "The broadcast's id.",
 }
 _AREAS: Mapping[str, str] = {
     "jobs": "Publishing, reading and changing jobs.",
     "claims": "Taking a job, keeping its lease, ending it.",
+    "decisions": "Questions, approvals and reviews: asking, answering, withdrawing.",
     "plans": "Publishing many jobs that wait for each other.",
     "ledger": "The history of every change.",
     "roles": "Routing labels for work.",

@@ -82,6 +82,12 @@ _ROWS = (
     _op("claims.restart", f"POST {JOB}/restart", "claims:restart", "Start a failed job again, as its last holder.", "ClaimAnswer", body="Restart"),
     _op("claims.heartbeat", f"POST {P}/heartbeat", "leases:heartbeat", "Renew the caller's leases.", "HeartbeatAnswer", body="Heartbeat"),
     _op("claims.reject", f"POST {JOB}/reject", "review:reject", "Send a reviewed job back, with a reason.", "Rejected", body="Reject"),
+    # decisions
+    _op("decisions.ask", f"POST {JOB}/decisions", "decisions:ask", "Ask for a decision on the held job.", "DecisionAnswer", body="DecisionAsk", created=True, renews=True),
+    _op("decisions.list", f"GET {P}/decisions", "decisions:list_all", "List decisions: the open ones, those of a job, or all.", "DecisionPage", query="DecisionQuery"),
+    _op("decisions.get", f"GET {P}/decisions/{{decision}}", "decisions:get", "Read a decision.", "DecisionAnswer", renews=True),
+    _op("decisions.answer", f"POST {P}/decisions/{{decision}}/answer", "decisions:answer", "Answer a decision; exactly one answer counts.", "DecisionSettled", body="DecisionReply"),
+    _op("decisions.withdraw", f"POST {P}/decisions/{{decision}}/withdraw", "decisions:withdraw", "Take a decision back; nobody has to answer it any more.", "DecisionSettled", body="DecisionWithdraw"),
     # plans
     _op("plans.create", f"POST {P}/plans", "plans:create", "Publish many jobs that wait for each other, all or none.", "PlanAnswer", body="Plan", created=True),
     # ledger
@@ -97,6 +103,7 @@ _ROWS = (
     _op("agents.get", f"GET {P}/agents/{{agent}}", "identity:get_agent", "Read an agent.", "AgentAnswer"),
     _op("agents.update", f"PATCH {P}/agents/{{agent}}", "identity:update_agent", "Change an agent's label, roles, capabilities.", "AgentAnswer", body="AgentEdit"),
     _op("agents.delete", f"DELETE {P}/agents/{{agent}}", "identity:retire_agent", "Retire an agent: revoke its tokens, give its jobs back.", "AgentAnswer"),
+    _op("agents.stop", f"POST {P}/agents/{{agent}}/stop", "identity:stop_agent", "Stop an agent: end its claims, and let it claim nothing until it is resumed.", "AgentAnswer", body="AgentStop"),
     _op("agents.token_create", f"POST {P}/agents/{{agent}}/tokens", "tokens:create", "Make another token.", "TokenCreated", body="TokenCreate", created=True),
     _op("agents.token_rotate", f"POST {P}/agents/{{agent}}/tokens/{{token}}/rotate", "tokens:rotate", "Replace a token; the old one ends after a grace time.", "TokenCreated", body="TokenRotate", created=True),
     _op("agents.token_revoke", f"DELETE {P}/agents/{{agent}}/tokens/{{token}}", "tokens:revoke", "Revoke a token at once.", "TokenRevoked"),
@@ -121,9 +128,12 @@ _ROWS = (
     _op("projects.update", f"PATCH {P}", "projects:update", "Change a project's title and settings.", "ProjectAnswer", body="ProjectEdit"),
     _op("projects.pause", f"POST {P}/pause", "projects:pause", "Pause claims of the project, a role or an agent.", "Paused", body="Pause"),
     _op("projects.resume", f"POST {P}/resume", "projects:resume", "Let claims go on.", "Paused", body="Pause"),
+    _op("projects.broadcast", f"POST {P}/broadcasts", "broadcasts:create", "Tell the project's agents something.", "BroadcastAnswer", body="Broadcast", created=True),
+    _op("projects.unbroadcast", f"DELETE {P}/broadcasts/{{broadcast}}", "broadcasts:delete", "Take a broadcast back.", "BroadcastAnswer"),
     # system
     _op("system.me", f"GET {P}/me", "system:me", "Who the caller is and what it holds.", "Me", query="CursorQuery"),
     _op("system.stats", f"GET {P}/stats", "system:stats", "Counts and ages of what is on the board.", "Stats"),
+    _op("system.workers", f"GET {P}/workers", "workers:read", "Who works: last seen, what each agent holds, who is stale.", "WorkerPage", query="PageQuery"),
     _op("system.attention", f"GET {P}/attention", "attention:read", "What needs a person, and what may be done about it.", "AttentionPage", query="PageQuery"),
     _op("system.repair", f"POST {P}/repair", "system:repair", "Send again what an entity's head implies.", "Repaired", body="Repair"),
     _op("system.dead_letters", "GET /v1/dead-letters", "system:dead_letters", "Count the messages and records that could not be handled.", "DeadLetters"),

@@ -153,6 +153,39 @@ def hold_is(state: str) -> Condition:
     return Condition("hold_is", Compare("state", "=", state))
 
 
+def report_next(agent: str, fence: int, version: int, reports: int) -> Condition:
+    """Holds when the agent holds the job under this fence, in the judged version, and has reported nothing since."""
+    return Condition(
+        "report_next",
+        AllOf((
+            OneOf("status", ("in_progress", "blocked", "unblocked")),
+            Compare("assignee", "=", agent),
+            Compare("fence", "=", fence),
+            Compare("version", "=", version),
+            _reported(reports),
+        )),
+    )  # fmt: skip
+
+
+def with_reports(condition: Condition, reports: int) -> Condition:
+    """Holds when ``condition`` does, and no usage was reported since: a report moves no version."""
+    return Condition(condition.name, AllOf((condition.test, _reported(reports))))
+
+
+def _reported(reports: int) -> Test:
+    return Compare("reports", "=", reports) if reports else Absent("reports")
+
+
+def counter_seen(turn: int | None) -> Condition:
+    """Holds when nobody has counted further since the counter was read."""
+    return Condition("counter_seen", Absent("turn") if turn is None else Compare("turn", "=", turn))
+
+
+def decision_open() -> Condition:
+    """Holds when the decision is there, and nobody has closed it."""
+    return Condition("decision_open", Compare("state", "=", "open"))
+
+
 def links_unchanged(count: int) -> Condition:
     """Holds when no link was added to an existing job since the search for a cycle began."""
     if count == 0:
@@ -178,3 +211,8 @@ def names_job(job: str) -> Condition:
 def slot_free(holder: str) -> Condition:
     """Holds when the unique name is free, was ours already, or belonged to the job that has ended (``holder``)."""
     return Condition("slot_free", AnyOf((Absent("pk"), Compare("job", "=", holder))))
+
+
+def slot_left(job: str, fence: int) -> Condition:
+    """Holds when the slot was taken by nobody since this claim, which was found ended."""
+    return Condition("slot_left", AllOf((Compare("job", "=", job), Compare("fence", "=", fence))))

@@ -17,12 +17,13 @@ from interlock.domain.identity import Agent, Owner, Project, Role, Token
 from interlock.domain.job import Job
 from interlock.domain.lifecycle import FAILED, HELD, PENDING, PUBLISHED
 from interlock.domain.plan import Plan
+from interlock.domain.presence import Presence
 from interlock.store import keys
 from interlock.store.ports import Item, Key
 
 FORMAT = 1
 
-Head = Job | Plan | Project | Agent | Owner
+Head = Job | Plan | Project | Agent | Owner | Presence
 
 # What packed events and documents have in common; it shortens small ones to about half.
 _DICTIONARY = (
@@ -58,7 +59,7 @@ def unpack(data: bytes) -> Any:
 
 
 # Fields whose attribute form differs from their value.
-_PACKED = frozenset({"settings", "pauses", "jobs"})
+_PACKED = frozenset({"settings", "pauses", "broadcasts", "jobs"})
 
 
 def _encode(name: str, value: Any) -> Any:
@@ -110,6 +111,7 @@ def _role(key: str, item: Mapping[str, Any]) -> Role:
 _IN_KEY: dict[type, frozenset[str]] = {
     Job: frozenset({"id", "project"}),
     Plan: frozenset({"id", "project"}),
+    Presence: frozenset({"id", "project"}),
     Project: frozenset({"id"}),
     Agent: frozenset({"id", "project"}),
     Owner: frozenset({"id", "scope"}),
@@ -118,7 +120,14 @@ _IN_KEY: dict[type, frozenset[str]] = {
 _STORED: dict[type, tuple[tuple[str, Any], ...]] = {
     t: tuple((f.name, f.default) for f in fields(t) if f.name not in _IN_KEY[t]) for t in _IN_KEY
 }
-_KINDS: dict[type, str] = {Job: "job", Plan: "plan", Project: "project", Agent: "agent", Owner: "owner"}
+_KINDS: dict[type, str] = {
+    Job: "job",
+    Plan: "plan",
+    Project: "project",
+    Agent: "agent",
+    Owner: "owner",
+    Presence: "presence",
+}
 
 
 def head_key(head: Head) -> Key:
@@ -168,6 +177,12 @@ def plan(item: Item) -> Plan:
     return Plan(id=plan_id, project=scope, **_values(Plan, item))
 
 
+def presence(item: Item) -> Presence:
+    """Whether an agent is missed, from its item."""
+    scope, _, agent_id = keys.entity_of(item["pk"])
+    return Presence(id=agent_id, project=scope, **_values(Presence, item))
+
+
 def project(item: Item) -> Project:
     """A project's head from its item."""
     return Project(id=keys.entity_of(item["pk"])[2], **_values(Project, item))
@@ -188,6 +203,7 @@ def owner(item: Item) -> Owner:
 _READERS: dict[str, Callable[[Item], Head]] = {
     "job": job,
     "plan": plan,
+    "presence": presence,
     "project": project,
     "agent": agent,
     "owner": owner,
@@ -203,7 +219,7 @@ def index_keys(head: Head) -> dict[str, str]:
     """Index 1's key of a head as it is now: what may still move; empty when nothing lists it there."""
     if isinstance(head, Job):
         return _job_index(head)
-    if isinstance(head, Plan):
+    if isinstance(head, Plan | Presence):
         return {}
     if isinstance(head, Project):
         return {"g1pk": keys.members_partition(keys.INSTALLATION, "project"), "g1sk": head.id}

@@ -12,11 +12,13 @@ only as a hash.
 | a result above 256 bytes | same | ``RES#<version>`` |
 | a later artifact | same | ``ART#<id>`` |
 | that it was verified (an upload) | same | ``ART#<id>#VERIFIED`` |
+| a decision that was asked on the job | same | ``DEC#<id>`` |
 | an open hold: the job waits for ``<up>`` | same | ``W~<up>`` |
 | a hold whose upstream failed or was cancelled | same | ``W!<up>`` |
 | an upstream that was added or replaced later | same | ``UP#<up>`` |
 | a job that waits for this one | same | ``DOWN#<job>`` |
 | a job that comes from this one (child, retry, routed) | same | ``DOWN~<job>`` |
+| an agent's latest sign of life | ``<project>#presence#<agent>`` | ``SEEN`` |
 | where the last retention run ended | the project's | ``RETENTION`` |
 | the guard of links that are added later | ``<project>#graph#links`` | ``LINKS`` |
 | a plan's jobs, until they are all there | ``<project>#plan#<id>`` | ``PLAN#<request>#<n>`` |
@@ -24,7 +26,9 @@ only as a hash.
 | ledger row | same | ``LOG#<seq>`` |
 | an external id's live job | ``<project>#ext#<hash>`` | ``LIVE`` |
 | an external id's jobs | same | ``JOB#<created>#<job>`` |
+| what an agent used on a day for a role's jobs | ``<project>#spend#<day>`` | ``<role>#<agent>`` |
 | an answered claim-next call | ``<project>#idem#<hash>`` | ``CALL`` |
+| the claim that took a slot under a cap last | ``<project>#slots#<scope>`` | ``SLOT#<number>`` |
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from interlock.domain import ids
 from interlock.store.ports import Item, Key
 
 HEAD = "HEAD"
@@ -50,7 +55,7 @@ def partition(scope: str, kind: str, entity: str) -> str:
 
 
 def head(scope: str, kind: str, entity: str) -> Key:
-    """The head of an entity: kind is ``job``, ``agent``, ``owner``, ``project`` or ``installation``."""
+    """The head of an entity: kind is ``job``, ``plan``, ``agent``, ``presence``, ``owner``, ``project`` or ``installation``."""
     return Key(partition(scope, kind, entity), HEAD)
 
 
@@ -93,6 +98,15 @@ def result(pk: str, content_hash: str) -> Key:
 def artifact(pk: str, artifact_id: str) -> Key:
     """An artifact that was attached after creation."""
     return Key(pk, f"{ARTIFACT_PREFIX}{artifact_id}")
+
+
+DECISION_PREFIX = "DEC#"
+
+
+def decision(project: str, decision_id: str) -> Key | None:
+    """A decision, in the partition of the job that its id names; None when the id has not the form of one."""
+    job = ids.job_of_decision(decision_id)
+    return None if job is None else Key(partition(project, "job", job), f"{DECISION_PREFIX}{decision_id}")
 
 
 _VERIFIED = "#VERIFIED"
@@ -148,6 +162,11 @@ def descending(pk: str, job: str) -> Key:
     return Key(pk, f"{DESCENDING}{job}")
 
 
+def seen(project: str, agent: str) -> Key:
+    """An agent's latest sign of life that was written down."""
+    return Key(partition(project, "presence", agent), "SEEN")
+
+
 def retention(project: str) -> Key:
     """Where the last retention run of a project ended."""
     return Key(partition(project, "project", project), "RETENTION")
@@ -161,6 +180,16 @@ def links(project: str) -> Key:
 def plan_part(pk: str, request: bytes, number: int) -> Key:
     """A part of a plan's jobs as this request asked for them."""
     return Key(pk, f"PLAN#{request.hex()}#{number:03d}")
+
+
+def spend_partition(project: str, day: str) -> str:
+    """What was used on a day (``YYYYMMDD``, UTC), where a day's budget is set."""
+    return f"{project}#spend#{day}"
+
+
+def spend(project: str, day: str, role: str, agent: str) -> Key:
+    """What an agent used on a day for jobs of a role."""
+    return Key(spend_partition(project, day), f"{role}#{agent}")
 
 
 def name_hash(text: str) -> str:
@@ -181,6 +210,24 @@ def external_job(project: str, external_id: str, created_at: int, job: str) -> K
 def claim_call(project: str, call_hash: str) -> Key:
     """The memory of a claim-next call that had an Idempotency-Key and took a job."""
     return Key(f"{project}#idem#{call_hash}", "CALL")
+
+
+def slots_partition(project: str, kind: str, entity: str) -> str:
+    """The slots of a scope that has a cap: kind is ``agent``, ``role`` or ``project``."""
+    return partition(project, "slots", f"{kind}-{entity}")
+
+
+_SLOT = "SLOT#"
+
+
+def slot(pk: str, number: int) -> Key:
+    """One slot of a scope."""
+    return Key(pk, f"{_SLOT}{number:03d}")
+
+
+def slot_number(sk: str) -> int:
+    """The number in a slot's sort key."""
+    return int(sk.removeprefix(_SLOT))
 
 
 # Index 1: what may still move, one sparse key per head at a time.
@@ -224,6 +271,11 @@ def reopened_partition(project: str) -> str:
 def time_sort(at: int, entity: str) -> str:
     """Order by a time in ms, made unique by the entity."""
     return f"{at:013d}#{entity}"
+
+
+def decisions_partition(project: str) -> str:
+    """Index 1: open decisions, oldest first. Index 2: all, by the time they were asked."""
+    return f"{project}#decisions"
 
 
 def members_partition(scope: str, kind: str) -> str:

@@ -20,7 +20,7 @@ INDEX_KEYS = {1: ("g1pk", "g1sk"), 2: ("g2pk", "g2sk")}
 within its partition (it contains an id), so a position in an index is named by its sort key alone."""
 
 INDEX_1_PROJECTION = (
-    "status", "role", "capabilities", "created_at", "lease_first", "excluded", "overdue", "cascade",
+    "status", "role", "capabilities", "created_at", "lease_first", "excluded", "overdue", "cascade", "spent",
 )  # fmt: skip
 INDEX_2_PROJECTION = ("events",)
 """What an index row carries beside keys. Both adapters return these attributes and no others."""

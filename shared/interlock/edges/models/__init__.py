@@ -20,10 +20,12 @@ from interlock.edges.models.claims import (
     Resume,
     Unblock,
 )
+from interlock.edges.models.decisions import DecisionAsk, DecisionReply, DecisionWithdraw, Finding
 from interlock.edges.models.fields import Model, too_large
 from interlock.edges.models.identity import (
     AgentCreate,
     AgentEdit,
+    AgentStop,
     OwnerCreate,
     RoleCreate,
     RoleEdit,
@@ -43,9 +45,18 @@ from interlock.edges.models.jobs import (
     Stop,
 )
 from interlock.edges.models.plans import Plan, PlannedJob
-from interlock.edges.models.projects import Pause, ProjectCreate, ProjectEdit, Redrive, Repair, Settings
+from interlock.edges.models.projects import (
+    Broadcast,
+    Pause,
+    ProjectCreate,
+    ProjectEdit,
+    Redrive,
+    Repair,
+    Settings,
+)
 from interlock.edges.models.queries import (
     CursorQuery,
+    DecisionQuery,
     ExplainQuery,
     FeedQuery,
     GraphQuery,
@@ -53,22 +64,32 @@ from interlock.edges.models.queries import (
     PageQuery,
     TimelineQuery,
 )
+from interlock.edges.models.usage import Budget, DailyBudget, Usage
 
 __all__ = [
     "AgentCreate",
     "AgentEdit",
+    "AgentStop",
     "Artifact",
     "ArtifactAttach",
     "Block",
+    "Broadcast",
+    "Budget",
     "Cancel",
     "Claim",
     "ClaimNext",
     "Complete",
     "CursorQuery",
     "CustomEvent",
+    "DailyBudget",
+    "DecisionAsk",
+    "DecisionQuery",
+    "DecisionReply",
+    "DecisionWithdraw",
     "ExplainQuery",
     "Fail",
     "FeedQuery",
+    "Finding",
     "GraphQuery",
     "Guard",
     "Heartbeat",
@@ -103,6 +124,7 @@ __all__ = [
     "TokenCreate",
     "TokenRotate",
     "Unblock",
+    "Usage",
     "Verify",
     "too_large",
 ]

@@ -23,6 +23,7 @@ from interlock.edges.models.fields import (
     Text,
     too_large,
 )
+from interlock.edges.models.usage import Usage
 
 
 class Claim(Model):
@@ -58,6 +59,7 @@ class Complete(Model):
 
     fence: Fence
     result: Result | None = None
+    usage: Usage | None = None
 
 
 class Fail(Model):
@@ -66,6 +68,7 @@ class Fail(Model):
     fence: Fence
     reason: Reason
     data: Data = None
+    usage: Usage | None = None
 
 
 class Reject(Model):
@@ -98,6 +101,7 @@ class Release(Model):
 
     fence: Fence
     reason: Reason | None = None
+    usage: Usage | None = None
 
 
 class Restart(Model):
@@ -105,10 +109,11 @@ class Restart(Model):
 
 
 class HeldJob(Model):
-    """A job that the caller believes it holds."""
+    """A job that the caller believes it holds, and what was used for it so far under this claim."""
 
     id: Id
     fence: Fence | None = None
+    usage: Usage | None = None
 
 
 class Heartbeat(Model):

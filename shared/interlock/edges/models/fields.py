@@ -117,12 +117,6 @@ def distinct(value: list[str]) -> list[str]:
     return list(dict.fromkeys(value))
 
 
-def _not_review(value: list[str]) -> list[str]:
-    if "review" in value:
-        raise ValueError("review cannot be required here")
-    return list(dict.fromkeys(value))
-
-
 def _a_status(value: str) -> str:
     if value not in STATUSES:
         raise ValueError(f"must be one of {', '.join(STATUSES)}")
@@ -167,13 +161,14 @@ Priority = Annotated[
 Fence = Annotated[int, Field(ge=1, le=2**53)]
 Lease = Annotated[int, Field(ge=limits.LEASE_SECONDS[0], le=limits.LEASE_SECONDS[1])]
 Beat = Annotated[int, Field(ge=limits.HEARTBEAT_SECONDS[0], le=limits.HEARTBEAT_SECONDS[1])]
-OnExpire = Literal["publish", "fail"]
+OnExpire = Literal["publish", "fail", "ask"]
+Cap = Annotated[int, Field(ge=limits.CLAIM_CAP[0], le=limits.CLAIM_CAP[1])]
 Capability = Annotated[str, Text(limits.CAPABILITY_CHARACTERS)]
 Capabilities = Annotated[
     list[Capability], Field(max_length=limits.CAPABILITIES), AfterValidator(lambda v: list(dict.fromkeys(v)))
 ]
 ArtifactType = Annotated[str, Text(limits.ARTIFACT_TYPE_CHARACTERS)]
-Requires = Annotated[list[ArtifactType], Field(max_length=limits.REQUIRES), AfterValidator(_not_review)]
+Requires = Annotated[list[ArtifactType], Field(max_length=limits.REQUIRES), AfterValidator(distinct)]
 Retries = Annotated[int, Field(ge=0, le=limits.MAX_RETRIES)]
 Summary = Annotated[str, Text(limits.SUMMARY_CHARACTERS)]
 ExternalId = Annotated[str, Text(limits.EXTERNAL_ID_CHARACTERS)]

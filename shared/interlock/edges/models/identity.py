@@ -7,7 +7,18 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from interlock.domain import limits
-from interlock.edges.models.fields import Capabilities, Key, Label, Lease, Model, OnExpire, RoleKey
+from interlock.edges.models.fields import (
+    Cap,
+    Capabilities,
+    Key,
+    Label,
+    Lease,
+    Model,
+    OnExpire,
+    Reason,
+    RoleKey,
+)
+from interlock.edges.models.usage import DailyBudget
 
 
 class RoleCreate(Model):
@@ -19,6 +30,8 @@ class RoleCreate(Model):
     on_expire: OnExpire | None = None
     capabilities: Capabilities = []
     independent: bool = False
+    max_claims: Cap | None = None
+    daily_budget: DailyBudget | None = None
 
 
 class RoleEdit(Model):
@@ -29,6 +42,8 @@ class RoleEdit(Model):
     on_expire: OnExpire | None = None
     capabilities: Capabilities | None = None
     independent: bool = False
+    max_claims: Cap | None = None
+    daily_budget: DailyBudget | None = None
 
 
 class AgentCreate(Model):
@@ -38,6 +53,7 @@ class AgentCreate(Model):
     roles: Annotated[list[Key], Field(min_length=1, max_length=limits.AGENT_ROLES)]
     tool_family: Label | None = None
     capabilities: Capabilities = []
+    max_claims: Cap | None = None
 
 
 class AgentEdit(Model):
@@ -47,6 +63,14 @@ class AgentEdit(Model):
     roles: Annotated[list[Key], Field(max_length=limits.AGENT_ROLES)] = []
     tool_family: Label | None = None
     capabilities: Capabilities = []
+    max_claims: Cap | None = None
+
+
+class AgentStop(Model):
+    """Why an agent is stopped, and where the jobs that it holds go."""
+
+    reason: Reason
+    then: Literal["publish", "fail", "cancel"] = "publish"
 
 
 class OwnerCreate(Model):

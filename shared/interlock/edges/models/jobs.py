@@ -33,6 +33,7 @@ from interlock.edges.models.fields import (
     distinct,
     too_large,
 )
+from interlock.edges.models.usage import Budget
 
 
 class Guard(Model):
@@ -85,6 +86,7 @@ class JobFields(Model):
     on_upstream_failure: Literal["match", "continue"] = "match"
     independent: bool | None = None
     routing: Annotated[list[Rule], Field(max_length=limits.RULES)] = []
+    budget: Budget | None = None
 
     @model_validator(mode="after")
     def _parts(self) -> Self:
@@ -121,6 +123,7 @@ class JobEdit(Model):
     deadline: Moment | None = None
     role: Key = ""
     max_retries: Retries = 0
+    budget: Budget | None = None
 
     @model_validator(mode="after")
     def _something(self) -> JobEdit:

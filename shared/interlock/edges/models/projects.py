@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_serializer, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_serializer, model_validator
 
 from interlock.domain import limits
-from interlock.edges.models.fields import Id, Key, Label, Lease, Model, ProjectId, Reason
+from interlock.edges.models.fields import (
+    Cap,
+    Id,
+    Key,
+    Label,
+    Lease,
+    Model,
+    ProjectId,
+    Reason,
+    Text,
+    distinct,
+)
+from interlock.edges.models.usage import DailyBudget
 
 
 def _only_true(value: Any) -> Any:
@@ -22,6 +34,8 @@ class Settings(Model):
     visibility: Literal["project", "roles"] = "project"
     lease_seconds: Lease = limits.DEFAULT_LEASE_SECONDS
     cancel_overdue: bool = False
+    max_claims: Cap | None = None
+    daily_budget: DailyBudget | None = None
     retention_days: Annotated[int, Field(ge=limits.RETENTION_DAYS[0], le=limits.RETENTION_DAYS[1])] | None = (
         None
     )
@@ -63,11 +77,22 @@ class Pause(Model):
         return self
 
 
+class Broadcast(Model):
+    """What owners tell the agents of the project, or those of some roles, and for how long (seconds)."""
+
+    text: Annotated[str, Text(limits.BROADCAST_CHARACTERS)]
+    roles: Annotated[list[Key], Field(max_length=limits.AGENT_ROLES), AfterValidator(distinct)] = []
+    expires_in: Annotated[int, Field(ge=limits.BROADCAST_SECONDS[0], le=limits.BROADCAST_SECONDS[1])] = (
+        limits.DEFAULT_BROADCAST_SECONDS
+    )
+
+
 class Repair(Model):
-    """The entity, as the ledger names it: `job/<id>`, `plan/<id>`, `agent/<id>`, `owner/<id>`, `project/<id>`."""
+    """The entity, as the ledger names it: `job/<id>`, `plan/<id>`, `agent/<id>`, `presence/<agent>`, `owner/<id>`, `project/<id>`."""
 
     entity: Annotated[
-        str, Field(pattern=rf"^(job|plan|agent|owner|project)/[a-z0-9_-]{{1,{limits.ID_CHARACTERS}}}$")
+        str,
+        Field(pattern=rf"^(job|plan|agent|presence|owner|project)/[a-z0-9_-]{{1,{limits.ID_CHARACTERS}}}$"),
     ]
 
 

@@ -80,3 +80,12 @@ class ExplainQuery(Model):
     """For an owner: as which agent."""
 
     agent: Id | None = None
+
+
+class DecisionQuery(PageQuery):
+    """Which decisions: the open ones, oldest first, when nothing is sent; those of a job; or those in a state, newest
+    first. `role` keeps those that this role may answer."""
+
+    state: Literal["open", "answered", "withdrawn", "expired", "all"] = "open"
+    job: Id | None = None
+    role: Key | None = None
