@@ -161,12 +161,19 @@ NAMED = [
     (conditions.enrolled(), True, False),
     (conditions.slot_free("j1"), True, True),
     (conditions.slot_free("j2"), False, True),
+    (conditions.slot_left("j1", 2), True, False),
+    (conditions.slot_left("j1", 1), False, False),
+    (conditions.slot_left("j2", 2), False, False),
     (conditions.archived(), False, False),
     (conditions.names_job("j1"), True, False),
     (conditions.names_job("j2"), False, False),
     (conditions.hold_seen(4, "open"), True, False),
     (conditions.hold_seen(3, "open"), False, False),
     (conditions.hold_seen(4, "failed"), False, False),
+    (conditions.decision_open(), True, False),
+    (conditions.report_next("ada", 2, 3, 0), False, False),
+    (conditions.counter_seen(None), True, True),
+    (conditions.counter_seen(1), False, False),
     (conditions.hold_is("open"), True, False),
     (conditions.hold_is("failed"), False, False),
     (conditions.links_unchanged(0), False, True),
@@ -271,6 +278,9 @@ class TestConditions:
             table.write(Update(KEY, {"status": status}))
             for condition, expected in RUNNING:
                 assert holds(table, KEY, condition) is (expected and status != "blocked"), condition
+            assert holds(table, KEY, conditions.report_next("ada", 2, 3, 0))
+            for other in (("bob", 2, 3, 0), ("ada", 1, 3, 0), ("ada", 2, 4, 0), ("ada", 2, 3, 1)):
+                assert not holds(table, KEY, conditions.report_next(*other)), other
 
     def test_what_went_to_the_archive_has_no_version_to_decide_on(self, table):
         table.write(Update(KEY, {"archived": {"at": 1}}))

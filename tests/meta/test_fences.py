@@ -80,8 +80,13 @@ LINK_WRITERS = {"JobCreatorRole", "PlanRole", "LinkRole", "RejectRole", "Barrier
 JOB_WRITERS = {
     "JobMoverRole",
     "JobWriterRole",
+    "CompleterRole",
+    "HolderRole",
+    "HeartbeatRole",
     "UploadRole",
     "JobReviverRole",
+    "RestartRole",
+    "ClaimRole",
     "ClaimNextRole",
     "TimerRole",
     "RoutingRole",
@@ -89,9 +94,10 @@ JOB_WRITERS = {
 JOB_ROLES = JOB_WRITERS | {"OpenRole", "HealthRole", "ReaderRole", "RenewingReaderRole"}
 WRITERS = {
     "job": JOB_WRITERS | {"RetireAgentRole", "RedriveRole", "RetainRole"},
-    "agent": {"AgentRole", "RetireAgentRole"},
+    "agent": {"AgentRole", "RetireAgentRole", "ResumeRole"},
+    "presence": {"HeartbeatRole", "ClaimNextRole", "TimerRole"},
     "owner": {"OwnerRole"},
-    "project": {"ProjectRole", "RetainRole"},
+    "project": {"ProjectRole", "ResumeRole", "RetainRole"},
     "plan": {"PlanRole", "BarrierRole"},
 }
 """Which roles may change an entity of a kind."""
@@ -122,10 +128,18 @@ def test_what_stands_beside_jobs_is_written_where_it_is_used() -> None:
     assert writers(keys.external_live("p1", "ticket").pk) == {
         "JobCreatorRole",
         "JobReviverRole",
+        "RestartRole",
         "RetainRole",
         *plans,
     }
     assert writers(keys.claim_call("p1", "00").pk) == {"ClaimNextRole"}
+    assert writers(keys.slots_partition("p1", "role", "builder")) == {
+        "ClaimRole",
+        "ClaimNextRole",
+        "RestartRole",
+    }
+    counting = {"CompleterRole", "HolderRole", "HeartbeatRole"}
+    assert writers(keys.spend_partition("p1", "20261201")) == counting
     assert writers(keys.links("p1").pk) == {"LinkRole", "RejectRole"}
 
 
@@ -139,10 +153,11 @@ def test_who_works_on_links_may_delete_and_only_in_partitions_of_jobs(role: str)
 
 def test_a_projects_name_opens_no_fence() -> None:
     """A project may be called like a kind of entity; its head stays out of reach all the same."""
-    for kind in ("job", "agent", "owner", "plan", "graph", "ext", "idem"):
+    for kind in ("job", "agent", "presence", "owner", "plan", "graph", "ext", "idem", "slots", "spend"):
         pk = keys.project_head(kind).pk
         assert {role for role in of_type("AWS::IAM::Role") if writable(role, pk)} == {
             "ProjectRole",
+            "ResumeRole",
             "RetainRole",
             "DispatcherRole",
             "RepairRole",

@@ -9,7 +9,10 @@ import pytest
 from infra.template import logical_id
 from tests.meta import stack
 from tests.meta.scene import CONSUMERS, Scene
+from tests.meta.scene_caps import caps
+from tests.meta.scene_decisions import decisions
 from tests.meta.scene_links import links
+from tests.meta.scene_presence import presence
 from tests.meta.spy import Spy, Use
 from tests.meta.stack import FUNCTIONS, Grant, grants
 from tests.sim import world as worlds
@@ -41,6 +44,9 @@ def scene() -> Scene:
         patch.setattr(worlds, "_handler", tagged)
         made.run()
         links(made)
+        caps(made)
+        decisions(made)
+        presence(made)
     return made
 
 

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
+from tests.sim.asking import Asking
 from tests.sim.model import Model
 from tests.sim.requests import at
-from tests.sim.stage import ROLES, Stage
+from tests.sim.stage import ROLES
 
 from interlock.domain import limits
 from interlock.domain.lifecycle import BY_OPERATION, HELD, LEASED, OPEN, permits
@@ -37,7 +38,7 @@ holders_call = st.tuples(pick, st.sampled_from(["holder"] * 6 + ["ada", "agent"]
 """Which job, who (mostly its holder), how far off the fence is, what fails."""
 
 
-class Story(Stage):
+class Story(Asking):
     """Rules are calls; each predicts its answer and what it does."""
 
     @initialize(cancels=st.booleans(), leases=st.tuples(*[st.sampled_from([30, 60, 2_000])] * 3))
@@ -46,6 +47,7 @@ class Story(Stage):
         for lease, who in zip(leases, ROLES, strict=True):
             self.create("developer", lease, 1, "publish", 20, None, None, None, None)
             self.claim(len(self.jobs) - 1, who, None, None, None)
+            self.ask(len(self.jobs) - 1, who != "bob", "holder", 0, None, None)
         if cancels:
             self.w.ok("PATCH", "P", {"settings": {"cancel_overdue": True}}, token="owner")
 
@@ -55,7 +57,7 @@ class Story(Stage):
         role=st.sampled_from(["developer", "qa"]),
         lease=st.sampled_from([30, 60, 2_000]),
         budget=st.integers(0, 2),
-        on_expire=st.sampled_from(["publish", "publish", "fail"]),
+        on_expire=st.sampled_from(["publish", "publish", "fail", "ask"]),
         priority=st.sampled_from([10, 20, 40]),
         wait=st.sampled_from([None, None, -5, 40, 1_000]),
         due=st.sampled_from([None, None, 50, 1_500]),
@@ -200,7 +202,7 @@ class Story(Stage):
             after = self._claimed(job, who, session, beat, key)
             assert reply.body["claim"]["fence"] == after.fence
             self._set(after)
-        elif refused == "ended" and job.lapsed(now):
+        elif refused in ("ended", "not_yet") and job.lapsed(now):
             self._set(job.lapse(now))
 
     def _claimed(self, job: Model, who: str, session: Any, beat: Any, key: str | None) -> Model:
@@ -294,7 +296,8 @@ class Story(Stage):
         reply = self._call(
             job.id, "POST", f"P/jobs/{job.id}/unblock", {"reason": "r"}, fault, token="owner", key=key
         )
-        if self._expect(reply, None if permits("unblock", job.status) else "wrong_state"):
+        may = permits("unblock", job.status) and not job.undecided()
+        if self._expect(reply, None if may else "wrong_state"):
             self._set(job.move("unblock", "unblocked", now, key=key).leased(now, job.lease))
 
     @rule(number=pick, who=agents, mine=st.booleans(), fault=faults)

@@ -15,7 +15,7 @@ from tests.sim.world import world
 POSTS = [
     name
     for name, (operation, _) in FIXTURES.items()
-    if not operation.endswith(("update", "delete", "edit", "revoke"))
+    if not operation.endswith(("update", "delete", "edit", "revoke", "unbroadcast"))
 ]
 
 

@@ -16,6 +16,8 @@ REASON = {"reason": "r"}
 class Crowd:
     """Actors of a race around a few jobs."""
 
+    on_expire = ("publish", "publish", "fail")
+
     def __init__(self, race: Race, *, agents: int = 3, jobs: int = 3) -> None:
         self.race, self.w, self.rng = race, race.w, race.rng
         self.created = 0
@@ -37,7 +39,7 @@ class Crowd:
             "role": rng.choice(["developer", "developer", "qa"]),
             "lease_seconds": rng.choice([30, 60, 3_600]),
             "max_retries": rng.choice([0, 1, 3]),
-            "on_expire": rng.choice(["publish", "publish", "fail"]),
+            "on_expire": rng.choice(self.on_expire),
             "priority": rng.choice([10, 20, 40]),
             "external_id": rng.choice([None, None, "ISSUE-1", "ISSUE-2"]),
             "not_before": rng.choice([None, None, at(w, 20)]),

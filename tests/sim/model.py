@@ -45,6 +45,10 @@ class Model:
     claim_lease: int | None = None
     until: int | None = None
     stopped: int | None = None
+    asked: tuple[tuple[str, int | None], ...] = ()
+    """Open decisions, and until when each may be answered."""
+    waits: str | None = None
+    """The decision that blocks it, or did until it expired."""
     ops: tuple[str, ...] = field(default=())
 
     # ---- effects
@@ -55,9 +59,17 @@ class Model:
         assert self.status in row.sources, f"{operation} from {self.status}"
         assert target in row.targets, f"{operation} to {target}"
         after = replace(self, status=target, fence=self.fence + row.new_fence, version=self.version + 1)
+        if self.status in HELD and (target not in HELD or row.new_fence) and self.asked:
+            after = replace(after, asked=(), version=after.version + 1)  # nobody has to answer any more
+        if target != "blocked":
+            after = replace(after, waits=None)
         if target not in LEASED:
             after = replace(after, until=None)
-        if target in OPEN or operation in ("stop", "cancel", "expire_deadline"):
+        left = operation in ("stop", "cancel", "expire_deadline") or (operation, target) == (
+            "lapse",
+            "blocked",
+        )
+        if target in OPEN or left:
             after = replace(after, holder=None, session=None, claim_lease=None)
         if target == PUBLISHED:
             after = replace(after, published_at=now)
@@ -98,10 +110,30 @@ class Model:
         """Whether its next lapse is its end."""
         return self.on_expire == "fail" or self.retries >= self.budget
 
+    def asks_by_lapse(self) -> bool:
+        """Whether an owner decides about its next lapse."""
+        return self.on_expire == "ask" and not self.fails_by_lapse()
+
+    def blocked_by(self, decision: str) -> bool:
+        """Whether it is blocked until this decision is closed."""
+        return self.status == "blocked" and self.waits == decision
+
+    def undecided(self) -> bool:
+        """Whether an open decision blocks it."""
+        return any(self.blocked_by(name) for name, _ in self.asked)
+
+    def without(self, decision: str) -> Model:
+        """The decision is closed."""
+        return replace(self, asked=tuple(pair for pair in self.asked if pair[0] != decision))
+
     def lapse(self, now: int) -> Model:
         """The lease is over."""
         if self.fails_by_lapse():
             return self.move("lapse", "failed", now)
+        if self.asks_by_lapse():
+            made = f"dec_{self.id.removeprefix('job_')}_{self.version + 1}"
+            blocked = replace(self.move("lapse", "blocked", now), retries=self.retries + 1)
+            return replace(blocked, asked=((made, None),), waits=made)
         return replace(self.move("lapse", PUBLISHED, now), retries=self.retries + 1)
 
     def activate(self, now: int) -> Model:
@@ -127,6 +159,9 @@ class Model:
             yield self.lapse(now)
         if self.status == PENDING and self.not_before is not None and self.not_before <= now:
             yield self.activate(now)
+        for name, until in self.asked:
+            if until is not None and until <= now:
+                yield self.noted().without(name)
         if (
             self.deadline is not None
             and self.deadline <= now
@@ -137,6 +172,8 @@ class Model:
 
     def waits_in_vain(self, now: int) -> bool:
         """Whether a timer must have fired by now."""
+        if any(until is not None and until + SURE < now for _, until in self.asked):
+            return True
         late = (self.deadline or now) + SURE < now and not self.overdue and self.status not in ENDED
         return (
             self.lapsed(now, SURE) or late or (self.status == PENDING and (self.not_before or 0) + SURE < now)
@@ -152,8 +189,12 @@ class Model:
             return "ended"
         if self.status == PENDING:
             return "not_yet"
+        if self.status == "blocked" and self.holder is None:
+            return "not_yet"
         if self.status in HELD and not self.lapsed(now):
             return "already_claimed"
+        if self.status in HELD and self.asks_by_lapse():
+            return "not_yet"
         if self.status in HELD and self.fails_by_lapse():
             return "ended"
         return "paused" if paused else None
@@ -164,11 +205,13 @@ class Model:
             return "stop_requested" if fence == self.stopped else "lease_lost"
         if self.holder != agent:
             return "not_holder"
-        return None if permits(operation, self.status) else "wrong_state"
+        goes_round = operation in ("resume", "unblock") and self.undecided()
+        return None if permits(operation, self.status) and not goes_round else "wrong_state"
 
     def seen(self) -> tuple[object, ...]:
         """What the head must show."""
         return (
             (self.status, self.role, self.priority, self.fence, self.retries, self.budget, self.version),
             (self.holder, self.session, self.until, self.stopped, self.overdue),
+            (frozenset(name for name, _ in self.asked), self.waits),
         )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.sim import oracle_graph, oracle_routing
+from tests.sim import oracle_decisions, oracle_graph, oracle_routing, oracle_usage
 from tests.sim.oracle_graph import Written
 
 from interlock.app.consumers import CONSUMERS
@@ -18,6 +18,7 @@ from interlock.domain import ledger, limits
 from interlock.domain.identity import Agent
 from interlock.domain.job import Job
 from interlock.domain.lifecycle import (
+    BLOCKED,
     CANCELLED,
     CASCADED,
     ENDED,
@@ -28,6 +29,7 @@ from interlock.domain.lifecycle import (
     OPEN,
     PENDING,
     TRANSITIONS,
+    UNBLOCKED,
     Transition,
 )
 from interlock.domain.times import parse_rfc3339
@@ -42,7 +44,7 @@ SETTLING = 200
 _MOVES = defaultdict(list)
 for _row in TRANSITIONS:
     _MOVES[_row.event].append(_row)
-_HOLDERS = ("complete", "fail", "block", "resume", "release", "reject")
+_HOLDERS = ("complete", "fail", "block", "ask", "resume", "release", "reject")
 
 
 @dataclass
@@ -99,8 +101,10 @@ def settle(w: Any) -> None:
 
 def drain(w: Any) -> None:
     """Let every lease and date pass, as nobody renews anything any more: nothing may hang."""
-    leased = [job for job in memory(w).jobs if job.status in LEASED]
-    longest = max((job.lease_until or 0 for job in leased), default=0) - w.clock.now
+    jobs = memory(w).jobs
+    ends = [job.lease_until or 0 for job in jobs if job.status in LEASED]
+    ends += [entry.get("until", 0) for job in jobs for entry in (job.asked or {}).values()]
+    longest = max(ends, default=0) - w.clock.now
     for hop in range(max(longest, 0) // (limits.TIMER_HOP_SECONDS * 1_000) + 2):
         w.clock.advance(limits.TIMER_HOP_SECONDS)
         settle(w)
@@ -108,6 +112,7 @@ def drain(w: Any) -> None:
             _assert(_multiplied(memory(w)))
     state = memory(w)
     _assert(f"{job.id} still {job.status} after its lease" for job in state.jobs if job.status in LEASED)
+    _assert(oracle_decisions.overdue(state, w.clock.now))
     retired = {head.id for head in state.heads.values() if isinstance(head, Agent) and head.retired_at}
     _assert(
         f"{j.id} {j.status}, held by a retired agent"
@@ -137,7 +142,11 @@ def _multiplied(state: Memory) -> Iterable[str]:
     alive: Counter[tuple[str, str]] = Counter()
     for queue, _, body in state.messages:
         job = heads.get(body.get("job", ""))
-        if queue != "lease" or job is None:
+        if queue != "lease" or job is None or body["kind"] == "close":
+            continue
+        if body["kind"] == "decision":
+            row = state.items.get(keys.decision(job.project, body["decision"]))
+            alive[body["decision"], "decision"] += row is not None and body.get("hop") == row["hop"]
             continue
         hop = getattr(job, f"{body['kind']}_hop")
         due = {"lease": job.fence, "deadline": job.deadline, "start": job.not_before}[body["kind"]]
@@ -179,6 +188,10 @@ def check(
     found += oracle_graph.at_rest(state) if complete else []
     found += oracle_graph.in_order(state, history) if history else []
     found += oracle_routing.of(state, complete=complete)
+    found += oracle_usage.of(state)
+    # the clock may have gone back: a message that was due at once may be due later
+    closing = any(body["kind"] == "close" for queue, _, body in state.messages if queue == "lease")
+    found += oracle_decisions.of(state, complete=complete and not closing)
     _assert(found)
 
 
@@ -202,7 +215,10 @@ def _of_head(head: Head, item: Item, events: Sequence[Mapping[str, Any]]) -> Ite
 
 def _of_job(job: Job, state: Memory) -> Iterable[str]:
     pk = keys.partition(job.project, "job", job.id)
-    if (job.status in HELD and not job.assignee) or (job.status in (*OPEN, CANCELLED) and job.assignee):
+    asks = job.status == BLOCKED and job.decision is not None  # its lease lapsed: an owner is asked
+    if (job.status in HELD and not job.assignee and not asks) or (
+        job.status in (*OPEN, CANCELLED) and job.assignee
+    ):
         yield f"{job.status} with assignee {job.assignee}"
     if (job.lease_until is not None) != (job.status in LEASED) or (job.lease_hop is not None) != (
         job.status in LEASED
@@ -250,10 +266,14 @@ def _of_history(job: Job, events: Sequence[Mapping[str, Any]]) -> Iterable[str]:
             holder = who
             if event["data"]["fence"] != fence:
                 yield f"{kind} at {event['seq']} answers fence {event['data']['fence']}, it is the {fence}th"
-        elif event["to"] in OPEN or kind in ("job.stopped", "job.cancelled"):
+        elif (
+            event["to"] in OPEN
+            or kind in ("job.stopped", "job.cancelled")
+            or (kind, event["to"]) == ("job.lease_expired", BLOCKED)
+        ):
             holder = None
         retries += kind in ("job.restarted", "job.retried") or (
-            kind == "job.lease_expired" and event["to"] == "published"
+            kind == "job.lease_expired" and event["to"] != FAILED
         )
         if status in FINAL:
             yield f"{kind} at {event['seq']} after the end"
@@ -317,11 +337,16 @@ def _written(part: Any) -> list[dict[str, Any]]:
 
 
 def _lapse_only(sent: Any) -> bool:
-    """A refused claim may end, for the bus, a lease that it found over."""
+    """A refused claim may end, for the bus, leases that it found over: its job's, and those in its way under a cap."""
     return not sent.heads or (
-        sent.path.endswith("/claim")
-        and sent.code in ("ended", "already_claimed")
-        and all(part.set.get("status") == "failed" for part in sent.heads)
+        sent.path.endswith(("/claim", "/restart"))
+        and sent.code in ("ended", "already_claimed", "not_yet", "cap_reached", "wrong_state")
+        and all(
+            event["type"]
+            in ("job.lease_expired", "job.decision_withdrawn")  # with what was asked under the claim
+            for part in sent.heads
+            for event in items.unpack(part.set["events"])
+        )
     )
 
 
@@ -371,7 +396,7 @@ def _of_promises(sent: Any, state: Memory) -> Iterable[str]:
     for job, fence, until, version in promises:
         events = next((e for pk, e in state.events.items() if pk.endswith(f"#job#{job}")), [])
         for event in events:
-            if event["type"] in ("job.blocked", "job.unblocked", "job.resumed") and event["seq"] > version:
+            if event["seq"] > version and _pauses(event):
                 break
             if (
                 event["type"] == "job.lease_expired"
@@ -379,3 +404,9 @@ def _of_promises(sent: Any, state: Memory) -> Iterable[str]:
                 and parse_rfc3339(event["at"]) < until
             ):
                 yield f"{job} was taken at {event['at']}, before {until} that was promised: {sent}"
+
+
+def _pauses(event: Mapping[str, Any]) -> bool:
+    """Whether the holder's lease stops or begins anew by the event."""
+    moved = event["from"] != event["to"] and event["to"] in (BLOCKED, UNBLOCKED)
+    return event["type"] == "job.resumed" or (moved and event["type"] != "job.lease_expired")

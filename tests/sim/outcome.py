@@ -7,10 +7,12 @@ from typing import Any
 
 from tests.sim import oracle
 
+from interlock.domain.decision import Decision
 from interlock.domain.identity import Agent, Owner, Project
 from interlock.domain.job import Job
 from interlock.domain.plan import Plan
-from interlock.store import keys
+from interlock.domain.presence import Presence
+from interlock.store import decisions, keys
 from interlock.store.items import Head
 
 _LINKS = (keys.OPEN_HOLD, keys.BAD_HOLD, keys.UPSTREAM, keys.WAITING, keys.DESCENDING)
@@ -23,12 +25,29 @@ def outcome(w: Any) -> list[tuple[Any, ...]]:
     rows = defaultdict(list)
     for key in state.items:
         rows[key.pk] += [kind for kind in _LINKS if key.sk.startswith(kind)]
+        if key.sk.startswith(keys.DECISION_PREFIX):
+            rows[key.pk].append(_decision(decisions.read(state.items[key])))
     found = []
     for pk, head in state.heads.items():
         events = [(e["type"], _by(e), e["from"], e["to"]) for e in state.events[pk]]
         linked = tuple(sorted(rows[pk]))
         found.append((type(head).__name__, *_shown(head, w.clock.now), linked, tuple(events)))
     return sorted(found, key=repr)
+
+
+def _decision(found: Decision) -> str:
+    by = found.closed_by and found.closed_by["label"]
+    what = (
+        found.kind,
+        found.cause,
+        found.rev,
+        found.state,
+        found.answer,
+        found.note,
+        by,
+        len(found.findings),
+    )
+    return f"decision {what}"
 
 
 def _by(event: dict[str, Any]) -> str:
@@ -50,6 +69,8 @@ def _shown(head: Head, now: int) -> tuple[Any, ...]:
             ),
             (head.upstreams, head.links, head.routing, len(head.excluded), len(head.past)),
             (head.reopen_of is not None, head.retry is not None),
+            (head.decision is not None, len(head.asked or ()), len(head.answered), len(head.moot)),
+            (head.approved is not None and head.approved["rev"],),
         )
     if isinstance(head, Project):
         return (
@@ -61,6 +82,8 @@ def _shown(head: Head, now: int) -> tuple[Any, ...]:
         )
     if isinstance(head, Plan):
         return tuple(head.jobs), head.made, head.source_label
+    if isinstance(head, Presence):
+        return (head.stale_at is not None,)
     assert isinstance(head, Agent | Owner)
     live = [token.name for token in head.tokens if token.live(now)]
     return head.label, len(head.tokens), tuple(live), head.retired_at > 0

@@ -473,4 +473,7 @@ def _(w: World) -> Request:
     return owners("/v1/dead-letters/redrive", {"queue": "lease-dead"}, replays=False)
 
 
-from tests.sim import requests_graph as _graph  # noqa: E402, F401  it registers its fixtures here
+from tests.sim import requests_caps as _caps  # noqa: E402, F401  it registers its fixtures here
+from tests.sim import requests_decisions as _decisions  # noqa: E402, F401  so does this
+from tests.sim import requests_graph as _graph  # noqa: E402, F401  so does this
+from tests.sim import requests_presence as _presence  # noqa: E402, F401  so does this

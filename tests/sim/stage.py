@@ -151,6 +151,7 @@ class Stage(RuleBasedStateMachine):
         return (
             (h.status, h.role, h.priority, h.fence, h.retry_count, h.max_retries, h.version),
             (h.assignee, h.session, h.lease_until, h.stopped_fence, h.overdue is not None),
+            (frozenset(h.asked or ()), h.decision),
         )
 
     @invariant()

@@ -97,6 +97,11 @@ def _paused(w: CheckedWorld) -> Sent:
     return Sent("POST", "P/resume", {"role": "qa", "reason": "r"})
 
 
+def _told(w: CheckedWorld) -> Sent:
+    made = w.ok("POST", "P/broadcasts", {"text": "soon"}, token="owner")["broadcast"]["id"]
+    return Sent("DELETE", f"P/broadcasts/{made}")
+
+
 def _attention(w: CheckedWorld) -> Sent:
     w.job_in("blocked")
     return Sent("GET", "P/attention", query={"limit": "10"})
@@ -108,7 +113,7 @@ def _repair(w: CheckedWorld) -> Sent:
 
 def _beat(w: CheckedWorld) -> Sent:
     job, fence = w.job_in("in_progress")
-    return Sent("POST", "P/heartbeat", {"jobs": [{"id": job, "fence": fence}]}, "agent")
+    return Sent("POST", "P/heartbeat", {"jobs": [{"id": job, "fence": fence, "usage": _USAGE}]}, "agent")
 
 
 def _next(w: CheckedWorld) -> Sent:
@@ -177,6 +182,23 @@ def _verified(w: CheckedWorld) -> Sent:
     return Sent("GET", path, None, "agent")
 
 
+def asked(w: CheckedWorld, **more: Any) -> str:
+    """A decision that the world's agent has asked, on a job that it holds."""
+    job, fence = w.job_in("in_progress")
+    body = {"fence": fence, **_QUESTION, **more}
+    return str(w.ok("POST", f"P/jobs/{job}/decisions", body)["decision"]["id"])
+
+
+def _on_decision(method: str, path: str, body: Any = None, token: str = "owner") -> Arrange:
+    return lambda w: Sent(method, f"P/decisions/{asked(w)}{path}", body, token)
+
+
+def _ask_with_schema(w: CheckedWorld) -> Sent:
+    job, fence = w.job_in("in_progress")
+    body = {**_QUESTION, "schema": {"type": "object", "required": ["port"]}, "fence": fence}
+    return Sent("POST", f"P/jobs/{job}/decisions", {**body, "options": None}, "agent")
+
+
 def _redrive(w: CheckedWorld) -> Sent:
     w.bus.store.queues.send(
         "lease-dead", [({"kind": "retire", "project": "default", "agent": "agt_none"}, 0)]
@@ -190,6 +212,7 @@ _RULE = {
     "constraints": ["c"], "priority": 30, "artifacts": [copy.deepcopy(_ARTIFACT)], "max_retries": 1,
 }  # fmt: skip
 _JOB = {
+    "budget": {"tokens": 1_000, "usd": 1.5, "seconds": 60, "count": "reported"},
     "summary": "work", "role": "developer", "external_id": "T-1", "priority": "high", "constraints": ["c"], "context": {"a": 1},
     "artifacts": [_ARTIFACT], "max_retries": 1, "lease_seconds": 60,
     "on_expire": "fail", "requires": ["log"], "capabilities": ["gpu"], "deadline": "2027-01-01T00:00:00Z",
@@ -213,6 +236,12 @@ _RESULT = {
     "data": {"a": 1},
     "artifacts": [{"type": "log", "uri": "s3://y", "checksum": "c", "metadata": {"a": 1}}],
 }
+_QUESTION = {
+    "kind": "question", "prompt": "Which port?", "blocker": "b", "risk": "r", "options": ["8080", "9090"],
+    "roles": ["qa"], "expires_in": 60, "wait": True,
+}  # fmt: skip
+_FINDING = {"file": "a.py", "line": 1, "kind": "bug", "description": "d", "fix": "f"}
+_ANSWER = {"answer": "8080", "note": "n", "findings": [_FINDING], "segment": 1, "data": {"a": 1}}
 _EDIT = {
     "summary": "else",
     "priority": 10,
@@ -221,11 +250,17 @@ _EDIT = {
     "deadline": "2027-01-01T00:00:00Z",
     "role": "qa",
     "max_retries": 5,
+    "budget": {"tokens": 1_000, "usd": 1.5, "seconds": 60, "count": "reported"},
 }
-_AGENT = {"label": "b", "roles": ["qa"], "tool_family": "x", "capabilities": ["gpu"]}
-_SETTINGS = {"visibility": "roles", "lease_seconds": 60, "cancel_overdue": True, "retention_days": 30}
+_USAGE = {"input_tokens": 9, "output_tokens": 9, "usd": 0.5, "seconds": 1.5, "model": "m"}
+_DAILY = {"tokens": 9, "usd": 0.5, "seconds": 2.5}
+_AGENT = {"label": "b", "roles": ["qa"], "tool_family": "x", "capabilities": ["gpu"], "max_claims": 3}
+_SETTINGS = {
+    "visibility": "roles", "lease_seconds": 60, "cancel_overdue": True, "retention_days": 30,
+    "max_claims": 3, "daily_budget": _DAILY,
+}  # fmt: skip
 _CLAIM = {"heartbeat_seconds": 30, "lease_seconds": 60, "session": "s"}
-_WHY = {"reason": "r", "data": {"a": 1}}
+_WHY = {"reason": "r", "data": {"a": 1}, "usage": _USAGE}
 _INSTALLATION = "/v1/owners"
 
 ACCEPTED: Mapping[str, Arrange] = {
@@ -247,26 +282,32 @@ ACCEPTED: Mapping[str, Arrange] = {
     "jobs.stop": _on("in_progress", "POST", "/stop", {"reason": "r", "then": "fail", "role": "qa"}, "owner"),
     "claims.next": _next,
     "claims.claim": _on("published", "POST", "/claim", _CLAIM),
-    "claims.complete": _on("in_progress", "POST", "/complete", {"result": _RESULT}, fence=True),
+    "claims.complete": _on("in_progress", "POST", "/complete", {"result": _RESULT, "usage": _USAGE}, fence=True),
     "claims.fail": _on("in_progress", "POST", "/fail", _WHY, fence=True),
     "claims.block": _on("in_progress", "POST", "/block", _WHY, fence=True),
     "claims.unblock": _on("blocked", "POST", "/unblock", {"reason": "r"}, fence=True),
     "claims.resume": _on("unblocked", "POST", "/resume", {}, fence=True),
-    "claims.release": _on("in_progress", "POST", "/release", {"reason": "r"}, fence=True),
+    "claims.release": _on("in_progress", "POST", "/release", {"reason": "r", "usage": _USAGE}, fence=True),
     "claims.restart": _on("failed", "POST", "/restart", {}),
     "claims.heartbeat": _beat,
     "claims.reject": _reject,
+    "decisions.ask": _on("in_progress", "POST", "/decisions", _QUESTION, fence=True),
+    "decisions.list": _plain("GET", "P/decisions", state="all", role="qa", limit="10"),
+    "decisions.get": _on_decision("GET", "", token="agent"),
+    "decisions.answer": _on_decision("POST", "/answer", _ANSWER),
+    "decisions.withdraw": _on_decision("POST", "/withdraw", {"note": "n"}, "agent"),
     "plans.create": _plain("POST", "P/plans", _PLAN, "agent"),
     "ledger.feed": _plain("GET", "P/events", last="10"),
-    "roles.create": _plain("POST", "P/roles", {"key": "cook", "label": "Cook", "lease_seconds": 60, "on_expire": "fail", "capabilities": ["k"], "independent": True}),
+    "roles.create": _plain("POST", "P/roles", {"key": "cook", "label": "Cook", "lease_seconds": 60, "on_expire": "fail", "capabilities": ["k"], "independent": True, "max_claims": 3, "daily_budget": _DAILY}),
     "roles.list": _plain("GET", "P/roles"),
-    "roles.update": _plain("PATCH", "P/roles/qa", {"label": "Q", "lease_seconds": 60, "on_expire": "fail", "capabilities": ["k"], "independent": True}),
+    "roles.update": _plain("PATCH", "P/roles/qa", {"label": "Q", "lease_seconds": 60, "on_expire": "fail", "capabilities": ["k"], "independent": True, "max_claims": 3, "daily_budget": _DAILY}),
     "roles.delete": _plain("DELETE", "P/roles/qa"),
     "agents.create": _plain("POST", "P/agents", _AGENT),
     "agents.list": _plain("GET", "P/agents", limit="10"),
     "agents.get": _agent("GET", ""),
     "agents.update": _agent("PATCH", "", {**_AGENT, "roles": ["ops"]}),
     "agents.delete": _agent("DELETE", ""),
+    "agents.stop": _agent("POST", "/stop", {"reason": "r", "then": "fail"}),
     "agents.token_create": _agent("POST", "/tokens", {"name": "n", "expires_in": 60}),
     "agents.token_rotate": _agent("POST", "/tokens/{token}/rotate", {"grace_seconds": 60}),
     "agents.token_revoke": _agent("DELETE", "/tokens/{token}"),
@@ -290,6 +331,9 @@ ACCEPTED: Mapping[str, Arrange] = {
     "projects.resume": _paused,
     "system.me": _plain("GET", "P/me", token="agent"),
     "system.stats": _plain("GET", "P/stats"),
+    "projects.broadcast": _plain("POST", "P/broadcasts", {"text": "soon", "roles": ["qa"], "expires_in": 600}),
+    "projects.unbroadcast": _told,
+    "system.workers": _plain("GET", "P/workers", limit="10"),
     "system.attention": _attention,
     "system.repair": _repair,
     "system.dead_letters": _plain("GET", "/v1/dead-letters"),
@@ -301,6 +345,7 @@ ACCEPTED: Mapping[str, Arrange] = {
 OTHER_FORMS: Mapping[str, tuple[str, Arrange]] = {
     "a slot for an upload": ("jobs.attach", _slot),
     "a verified upload": ("jobs.artifact", _verified),
+    "a question with a schema": ("decisions.ask", _ask_with_schema),
 }
 """Requests that an operation accepts beside its own, where it answers otherwise: the operation and the request."""
 

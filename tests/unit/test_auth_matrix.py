@@ -32,6 +32,8 @@ RELATIONS: dict[str, set[str]] = {
     "former holder": {"enrolled", "agent"},
     "source": {"enrolled", "agent"},
     "self": {"enrolled", "agent"},
+    "asker": {"enrolled", "agent"},
+    "named": {"enrolled", "agent"},
     "viewer": {"viewer"},
     "owner": {"viewer", "owner"},
     "installation viewer": {"viewer"},
@@ -39,14 +41,25 @@ RELATIONS: dict[str, set[str]] = {
     "foreign agent": {"enrolled"},
     "foreign owner": {"viewer", "owner"},
 }
-AGENTS = ("stranger", "roleless", "holder", "former holder", "source", "self", "foreign agent")
+AGENTS = (
+    "stranger",
+    "roleless",
+    "holder",
+    "former holder",
+    "source",
+    "self",
+    "asker",
+    "named",
+    "foreign agent",
+)
 UNKNOWN = {"nobody": "token_missing", "retired": "token_revoked"}
 ACTORS = (*RELATIONS, *UNKNOWN)
 
 OF_JOBS = [name for name, row in OPERATIONS.items() if "{job}" in row.path]
 OF_AGENTS = [name for name, row in OPERATIONS.items() if "{agent}" in row.path]
 OF_OWNERS = [name for name, row in OPERATIONS.items() if "{owner}" in row.path]
-OTHERS = [name for name in OPERATIONS if name not in (*OF_JOBS, *OF_AGENTS, *OF_OWNERS)]
+OF_DECISIONS = [name for name, row in OPERATIONS.items() if "{decision}" in row.path]
+OTHERS = [name for name in OPERATIONS if name not in (*OF_JOBS, *OF_AGENTS, *OF_OWNERS, *OF_DECISIONS)]
 WITH_FENCE = (
     "claims.complete",
     "claims.fail",
@@ -55,6 +68,7 @@ WITH_FENCE = (
     "claims.resume",
     "claims.release",
     "claims.reject",
+    "decisions.ask",
     "jobs.cancel",
     "jobs.attach",
     "jobs.verify",
@@ -65,7 +79,8 @@ WITHOUT_FENCE_TOO = ("jobs.cancel", "jobs.attach", "jobs.verify")
 
 @dataclass(frozen=True)
 class Scene:
-    """A prepared world with everybody in it, and the ids of what they act on. The job waited for ``upstream``; a review made ``retry``."""
+    """A prepared world with everybody in it, and the ids of what they act on. The job waited for ``upstream``; a review
+    made ``retry``; the asker holds another job, on which it has asked the decision."""
 
     template: Template
     job: str
@@ -73,6 +88,8 @@ class Scene:
     retry: str
     artifact: str
     upload: str
+    decision: str
+    broadcast: str
     agent: str
     owner: str
     installed: str
@@ -84,10 +101,9 @@ def scene(state: str) -> Scene:
     """Everybody is enrolled; the job is in the state, or, for ``gone``, the agent and owners of the paths have left."""
     w = checked()
     status = state if state in STATUSES else "published"
+    roles = {"roleless": ("qa",), "named": ("developer", "reviewer")}
     agents = {
-        name: w.enrol(name, ("qa",) if name == "roleless" else ("developer",))
-        for name in AGENTS
-        if name != "foreign agent"
+        name: w.enrol(name, roles.get(name, ("developer",))) for name in AGENTS if name != "foreign agent"
     }
     retired = w.enrol("retired")
     w.ok("DELETE", f"P/agents/{retired}", token="owner")
@@ -100,7 +116,7 @@ def scene(state: str) -> Scene:
     owner, installed = w.person("left"), w.person("left above", path="/v1/owners")
     w.agents["owner of the world"], w.agents["owner"] = w.owner, w.agents.pop("owner of the project")
     fields: dict[str, Any] = {"not_before": "2027-01-01T00:00:00Z"} if status == "pending" else {}
-    upstream, retry = _done(w), _sent_back(w)
+    upstream, retry, decision = _done(w), _sent_back(w), _asked(w)
     fields["blocked_by"] = [upstream]
     job = w.job(token="source", artifacts=[{"type": "log", "uri": "s3://x"}], **fields)
     upload = w.uploaded(job, token="source")
@@ -132,6 +148,8 @@ def scene(state: str) -> Scene:
         retry,
         shown["artifacts"][0]["id"],
         upload,
+        decision,
+        w.ok("POST", "P/broadcasts", {"text": "soon"}, token="owner")["broadcast"]["id"],
         agents["self"],
         owner,
         installed,
@@ -152,6 +170,14 @@ def _sent_back(w: CheckedWorld) -> str:
     reviewer = w.job(token="source", blocked_by=[target])
     body = {"fence": w.claim(reviewer, "stranger"), "target": target, "reason": "r"}
     return str(w.ok("POST", f"P/jobs/{reviewer}/reject", body, token="stranger")["retry"]["id"])
+
+
+def _asked(w: CheckedWorld) -> str:
+    """A decision that the asker has asked of reviewers, and of agents of a role that is deleted."""
+    job = w.job(token="source")
+    fence = w.claim(job, "asker")
+    body = {"fence": fence, "kind": "approval", "prompt": "p", "roles": ["reviewer", "qa"]}
+    return str(w.ok("POST", f"P/jobs/{job}/decisions", body, token="asker")["decision"]["id"])
 
 
 # ---- what is expected
@@ -176,6 +202,10 @@ def expected(operation: str, actor: str, state: str) -> str | None:
         relations = relations | {"source"}
     if "{agent}" in path and actor == "self":
         relations = relations | {"self"}
+    if "{decision}" in path and actor in ("asker", "named"):
+        relations = relations | {actor}
+    if operation == "decisions.answer" and actor == "asker":
+        return "self_answer"
     # holding is proved by the fence, so every agent with a live role comes as far as that
     proves = "agent" in relations and bool(rights & {"holder", "last_holder"})
     if not relations & rights and not proves:
@@ -185,7 +215,7 @@ def expected(operation: str, actor: str, state: str) -> str | None:
 
 
 def _sees(actor: str, path: str) -> bool:
-    if "{job}" in path:
+    if "{job}" in path or "{decision}" in path:
         return actor != "roleless"
     if "{agent}" in path:
         return actor not in AGENTS or actor == "self"
@@ -269,8 +299,10 @@ _JUDGES: dict[str, Callable[[str, str, str], str | None]] = {
     "claims.unblock": _holders("blocked"),
     "claims.resume": _holders("blocked", "unblocked"),
     "claims.release": _holders(*HELD),
+    "decisions.ask": _holders(*HELD),
     "claims.restart": _restart,
     "agents.update": _gone,
+    "agents.stop": _gone,
     **{
         f"{area}.{verb}": _gone
         for area in ("agents", "owners", "installation")
@@ -297,7 +329,8 @@ def send(w: CheckedWorld, at: Scene, operation: str, actor: str, state: str) -> 
     values = {
         "job": at.retry if operation == "jobs.reopen_context" else at.job,
         "artifact": at.upload if operation == "jobs.verify" else at.artifact, "agent": at.agent, "role": "ops",
-        "owner": at.installed if path.startswith("/v1/owners") else at.owner,
+        "owner": at.installed if path.startswith("/v1/owners") else at.owner, "decision": at.decision,
+        "broadcast": at.broadcast,
     }  # fmt: skip
     if "{token}" in path:
         found = w.ok("GET", path.partition("/{")[0], token="owner of the world")["items"]
@@ -321,9 +354,12 @@ def _body(operation: str, at: Scene) -> dict[str, Any]:
         "claims.heartbeat": {},
         "claims.claim": {},
         "claims.reject": {"target": at.upstream, "reason": "r"},
+        "decisions.ask": {"kind": "approval", "prompt": "p"},
+        "decisions.answer": {"answer": "approve"},
         "jobs.stop": {"reason": "r"},
         "projects.pause": {"role": "ops"},
         "projects.resume": {"role": "ops"},
+        "projects.broadcast": {"text": "soon"},
         "agents.create": {"label": "b", "roles": ["ops"]},
         "agents.update": {"label": "b"},
         "system.repair": {"entity": "project/default"},
@@ -365,6 +401,11 @@ def test_on_people(operation: str, state: str) -> None:
     check(operation, state)
 
 
+@pytest.mark.parametrize("operation", OF_DECISIONS)
+def test_on_decisions(operation: str) -> None:
+    check(operation, "published")
+
+
 @pytest.mark.parametrize("operation", OTHERS)
 def test_on_everything_else(operation: str) -> None:
     check(operation, "published")
@@ -372,11 +413,12 @@ def test_on_everything_else(operation: str) -> None:
 
 def test_every_operation_has_rights_and_a_request() -> None:
     assert RIGHTS.keys() == OPERATIONS.keys() == ACCEPTED.keys()
-    assert {*OF_JOBS, *OF_AGENTS, *OF_OWNERS, *OTHERS} == OPERATIONS.keys()
+    assert {*OF_JOBS, *OF_AGENTS, *OF_OWNERS, *OF_DECISIONS, *OTHERS} == OPERATIONS.keys()
 
 
 def test_every_right_is_a_relation_that_somebody_here_stands_in() -> None:
     known = set().union(*RELATIONS.values()) | {"source", "holder", "last_holder", "self", "anyone"}
+    known |= {"asker", "named"}
     assert set().union(*RIGHTS.values()) == known
 
 

@@ -31,12 +31,17 @@ SEMANTIC = {
     "name exactly one of project, role, agent",
     "is required; for an upload: name, size and sha256",
     "is required for an upload",
+    "name at least one of tokens, usd, seconds",
+    "a question says its blocker",
+    "a question says its risk",
 }
 """What the schemas do not say, and the bus checks."""
 ALTERNATIVES = {"project", "role", "agent"}
 """Fields of a pause, of which a body names one."""
 UPLOAD = {"name", "size", "sha256"}
 """Fields of an attach that announces an upload, in the place of those of a reference."""
+SCHEMA = {"schema"}
+"""What a question has in the place of options."""
 
 
 def schema_of(operation: str) -> dict[str, Any]:
@@ -108,6 +113,8 @@ class Bench:
             made = {name: part for name, part in made.items() if name == path[0] or name not in ALTERNATIVES}
         if self.operation == "jobs.attach" and path[0] in UPLOAD:
             made = {**upload_form(b"it works"), "fence": self.sent.body["fence"], path[0]: value}
+        if self.operation == "decisions.ask" and path[0] in SCHEMA:
+            made["options"] = None
         return made
 
     def send(self, body: Any) -> tuple[int, dict[str, Any]]:
@@ -132,6 +139,7 @@ def test_the_request_that_is_accepted_sends_every_field(operation: str) -> None:
             "lease_seconds",
             *ALTERNATIVES,
             *UPLOAD,
+            *SCHEMA,
         ):
             continue  # alternatives, and plain ones that are set where they are tested
         inner = bench.sent.body
@@ -257,6 +265,7 @@ def _items(schema: dict[str, Any], count: int) -> list[Any]:
     of = {
         ("type", "uri"): {"type": "t", "uri": "u"},
         ("id",): {"id": "job_x"},
+        ("description", "kind"): {"kind": "bug", "description": "d"},
         ("role", "summary"): {"role": "qa", "summary": "s"},
         ("ref", "role", "summary"): {"role": "qa", "summary": "s", "ref": "r"},
         (): "qa",

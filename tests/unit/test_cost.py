@@ -81,10 +81,15 @@ def test_a_renewal_costs_one_unit_and_no_index_write(metered_world):
     job = w.job()
     w.claim(job, heartbeat_seconds=30)
     w.dispatch()
+    w.clock.advance(5)
+    w.ok("POST", "P/heartbeat", {})  # the agent's sign of life is written down, at most every ten seconds
     meter.writes = 0
-    w.clock.advance(40)
+    w.clock.advance(9)
     w.ok("POST", "P/heartbeat", {})
     assert meter.writes == 1
+    w.clock.advance(40)
+    w.ok("POST", "P/heartbeat", {})
+    assert meter.writes == 3
     assert w.dispatch() == 0
 
 

@@ -54,6 +54,7 @@ def test_an_enrolled_agent_and_its_token(w: CheckedWorld) -> None:
     assert {**agent, "id": "", "digest": ""} == {
         "id": "", "label": "Bot é", "roles": ["qa", "developer"], "capabilities": ["gpu"], "tool_family": "codex",
         "created_at": "2026-11-30T21:00:00.000Z", "retired_at": None, "version": 1, "digest": "",
+        "max_claims": None, "stop": None,
     }  # fmt: skip
     assert token.startswith(f"il_agt_default.{agent['id']}.")
     assert len(token.rpartition(".")[2]) == 43, "256 bits"

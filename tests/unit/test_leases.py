@@ -102,6 +102,7 @@ def test_a_renewal_grants_the_claims_own_lease_or_the_resume_window(w: CheckedWo
 def test_a_blocked_job_has_no_lease_to_renew(w: CheckedWorld) -> None:
     job, _ = w.job_in("blocked")
     w.clock.advance(100_000)
+    w.ok("POST", "P/heartbeat", {})  # writes down that the agent is there
     before = w.everything()
     w.ok("GET", f"P/jobs/{job}")
     w.ok("POST", "P/heartbeat", {})

@@ -42,13 +42,25 @@ ROWS = {
     "link": Row({"pending", "published"}, {"pending"}, {"source", "owner"}, "job.linked", False),
     "claim": Row({"published"}, {"in_progress"}, {"agent"}, "job.claimed", True),
     "lapse": Row(
-        {"in_progress", "unblocked"}, {"published", "failed"}, {"system"}, "job.lease_expired", True
+        {"in_progress", "unblocked"},
+        {"published", "failed", "blocked"},
+        {"system"},
+        "job.lease_expired",
+        True,
     ),
     "release": Row(HELD, {"published"}, {"holder"}, "job.released", True),
     "complete": Row({"in_progress"}, {"completed"}, {"holder"}, "job.completed", False),
     "reject": Row({"in_progress"}, {"pending"}, {"holder"}, "job.rejected", True),
     "fail": Row(HELD, {"failed"}, {"holder"}, "job.failed", False),
     "block": Row({"in_progress"}, {"blocked"}, {"holder"}, "job.blocked", False),
+    "ask": Row(HELD, {"blocked"}, {"holder"}, "job.decision_requested", False),
+    "exceed_budget": Row({"in_progress"}, {"blocked"}, {"system"}, "job.budget_exceeded", False),
+    "answer": Row(
+        {"blocked"}, {"unblocked", "published"}, {"named", "owner"}, "job.decision_answered", False
+    ),
+    "withdraw": Row(
+        {"blocked"}, {"unblocked", "published"}, {"asker", "owner"}, "job.decision_withdrawn", False
+    ),
     "unblock": Row({"blocked"}, {"unblocked"}, {"holder", "owner"}, "job.unblocked", False),
     "resume": Row({"blocked", "unblocked"}, {"in_progress"}, {"holder"}, "job.resumed", False),
     "restart": Row({"failed"}, {"in_progress"}, {"last_holder"}, "job.restarted", True),
@@ -97,6 +109,7 @@ ENDPOINTS = {
     "retry": "jobs.retry",
     "stop": "jobs.stop",
     "link": "jobs.link",
+    **{name: f"decisions.{name}" for name in ("ask", "answer", "withdraw")},
     **{
         name: f"claims.{name}"
         for name in ("release", "complete", "reject", "fail", "block", "unblock", "resume", "restart")
@@ -153,9 +166,10 @@ def test_a_decision_moves_the_job_as_its_row_says_or_names_what_is_allowed(
         with pytest.raises(InterlockError) as refused:
             DECISIONS[operation](job)
         assert refused.value.code == "wrong_state"
-        assert refused.value.extra == {"job_status": job.status, "allowed": lifecycle.allowed_now(stage)}
+        assert refused.value.extra == {"job_status": job.status, "allowed": moves.allowed(job)}
+        assert set(lifecycle.allowed_now(stage)) - set(moves.allowed(job)) <= {"answer", "withdraw"}
         assert stage in refused.value.detail
-        assert all(name in refused.value.detail for name in lifecycle.allowed_now(stage))
+        assert all(name in refused.value.detail for name in moves.allowed(job))
         assert ("job_r" in refused.value.detail) is (stage == CASCADED), "the root is named"
         return
     change = DECISIONS[operation](job)

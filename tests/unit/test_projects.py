@@ -14,7 +14,10 @@ def w() -> CheckedWorld:
     return checked()
 
 
-DEFAULTS = {"visibility": "project", "lease_seconds": 1800, "cancel_overdue": False, "retention_days": None}
+DEFAULTS = {
+    "visibility": "project", "lease_seconds": 1800, "cancel_overdue": False, "retention_days": None, "max_claims": None,
+    "daily_budget": None,
+}  # fmt: skip
 
 
 # ---- projects
@@ -25,7 +28,7 @@ def test_a_new_project_has_default_settings_and_no_roles(w: CheckedWorld) -> Non
     assert (reply.status, reply.headers["etag"]) == (201, '"v1"')
     shown = reply.body["project"]
     assert {**shown, "digest": ""} == {
-        "id": "p-1_x", "title": "Prõject", "settings": DEFAULTS, "roles": [], "paused": [],
+        "id": "p-1_x", "title": "Prõject", "settings": DEFAULTS, "roles": [], "paused": [], "broadcasts": [],
         "created_at": "2026-11-30T21:00:00.000Z", "version": 1, "digest": "",
     }  # fmt: skip
     assert w.ok("GET", "/v1/projects/p-1_x", token="owner")["project"] == shown
@@ -33,14 +36,22 @@ def test_a_new_project_has_default_settings_and_no_roles(w: CheckedWorld) -> Non
 
 @pytest.mark.parametrize(
     "settings",
-    [{"visibility": "roles"}, {"lease_seconds": 60}, {"cancel_overdue": True}, {"retention_days": 30}, {}],
+    [
+        {"visibility": "roles"},
+        {"lease_seconds": 60},
+        {"cancel_overdue": True},
+        {"retention_days": 30},
+        {"max_claims": 3},
+        {},
+    ],
 )
 def test_settings_that_are_not_sent_keep_their_value(w: CheckedWorld, settings: dict[str, Any]) -> None:
     made = w.ok("POST", "/v1/projects", {"id": "p", "title": "P", "settings": settings}, token="owner")[
         "project"
     ]
     assert made["settings"] == {**DEFAULTS, **settings}
-    all_other = {"visibility": "roles", "lease_seconds": 77, "cancel_overdue": True, "retention_days": 9}
+    all_other = {"visibility": "roles", "lease_seconds": 77, "cancel_overdue": True, "retention_days": 9, "max_claims": 4,
+        "daily_budget": {"tokens": 9, "usd": 1.25, "seconds": 60.0}}  # fmt: skip
     w.ok("PATCH", "P", {"settings": all_other}, token="owner")
     shown = w.ok("PATCH", "P", {"settings": settings}, token="owner")["project"]
     assert shown["settings"] == {**all_other, **settings}
@@ -117,6 +128,8 @@ def test_a_role_with_and_without_defaults(w: CheckedWorld) -> None:
         "on_expire": "fail",
         "capabilities": ["knife", "knife"],
         "independent": True,
+        "max_claims": 2,
+        "daily_budget": {"tokens": 5, "usd": 0.5, "seconds": None},
     }
     reply = w.call("POST", "P/roles", full, token="owner")
     assert reply.status == 201

@@ -118,6 +118,40 @@ def test_a_lineage_goes_with_its_retries_links_and_events():
     assert not [e for e in feed if e["entity"] in (f"job/{job}", f"job/{retry}")]
 
 
+def test_decisions_go_with_their_jobs():
+    w = world()
+    keep(w, 30)
+    job = w.job()
+    fence, made = w.claim(job), []
+    for kind in ("review", "approval"):
+        body = {"fence": fence, "kind": kind, "prompt": "p", "wait": False}
+        made.append(w.ok("POST", f"P/jobs/{job}/decisions", body)["decision"]["id"])
+    w.ok("POST", f"P/decisions/{made[0]}/answer", {"answer": "approve"}, token="owner")
+    w.ok("POST", f"P/jobs/{job}/complete", {"fence": fence})
+    w.dispatch()
+    lost = w.bus.store.queues.receive("lease")
+    w.bus.store.queues.delete("lease", [message.receipt for message in lost])
+    old(w)
+    assert retention.retain(w.bus) == 0, "what was open is still to be closed"
+    w.ok("POST", "P/repair", {"entity": f"job/{job}"}, token="owner")
+    old(w)
+    assert retention.retain(w.bus) == 1
+    asked = [r for r in archives(w)[job] if r["kind"] == "decision"]
+    assert [(r["id"], r["decision_kind"], r["state"], r["answer"]) for r in asked] == [
+        (made[0], "review", "answered", "approve"),
+        (made[1], "approval", "withdrawn", None),
+    ]
+    for decision in made:
+        assert w.call("GET", f"P/decisions/{decision}", token="owner").status == 404
+        assert w.call("POST", f"P/decisions/{decision}/withdraw", {}, token="owner").status == 404
+    assert w.ok("GET", "P/decisions", query={"state": "all"}, token="owner")["items"] == []
+    assert [key["sk"] for key in rows(w, job) if key["sk"].startswith(keys.DECISION_PREFIX)]
+    sweep(w)
+    assert rows(w, job) == []
+    partition = keys.decisions_partition("default")
+    assert w.engine.store.table.query(Query(partition, index=2)).items == []
+
+
 @pytest.mark.parametrize("days", [29, 31])
 def test_what_ended_later_stays(days):
     w = world()

@@ -11,7 +11,7 @@ SAID: dict[str, tuple[set[str], tuple[str, ...]]] = {
     "open to everybody": ({"anyone"}, ("system.health", "system.openapi")),
     "under a claim, proved by the fence": (
         {"holder"},
-        ("claims.complete", "claims.fail", "claims.reject", "claims.block", "claims.resume", "claims.release"),
+        ("claims.complete", "claims.fail", "claims.reject", "claims.block", "claims.resume", "claims.release", "decisions.ask"),
     ),
     "the last assignee needs no fence": ({"last_holder"}, ("claims.restart",)),
     "the holder, or an owner without a fence": ({"holder", "owner"}, ("claims.unblock",)),
@@ -21,11 +21,14 @@ SAID: dict[str, tuple[set[str], tuple[str, ...]]] = {
     ),
     "edits and links by source or owner": ({"source", "owner"}, ("jobs.edit", "jobs.link")),
     "any agent, owner": ({"agent", "owner"}, ("jobs.create", "jobs.record", "plans.create")),
+    "an owner answers, or an agent of a role that the decision names": ({"named", "owner"}, ("decisions.answer",)),
+    "whoever asked takes it back, or an owner": ({"asker", "owner"}, ("decisions.withdraw",)),
     "an agent takes jobs": ({"agent"}, ("claims.claim",)),
     "an agent without a live role is told that there is nothing": ({"enrolled"}, ("claims.next", "claims.heartbeat")),
     "who sees the job, the roles, the project": (
         {"agent", "owner", "viewer"},
-        ("jobs.get", "jobs.timeline", "jobs.explain", "jobs.artifact", "jobs.graph", "jobs.reopen_context", "roles.list", "projects.get", "system.stats"),
+        ("jobs.get", "jobs.timeline", "jobs.explain", "jobs.artifact", "jobs.graph", "jobs.reopen_context", "roles.list", "projects.get", "system.stats",
+         "system.workers", "decisions.list", "decisions.get"),
     ),
     "lists that are empty for those who see nothing": (
         {"enrolled", "owner", "viewer"},
@@ -39,7 +42,7 @@ SAID: dict[str, tuple[set[str], tuple[str, ...]]] = {
     "owner operations": (
         {"owner"},
         ("jobs.retry", "jobs.stop", "projects.pause", "projects.resume", "projects.update", "system.repair",
-         "roles.create", "roles.update", "roles.delete", "agents.create", "agents.update", "agents.delete", "agents.token_create",
+         "roles.create", "roles.update", "roles.delete", "agents.create", "agents.update", "agents.delete", "agents.stop", "projects.broadcast", "projects.unbroadcast", "agents.token_create",
          "agents.token_rotate", "agents.token_revoke", "owners.create", "owners.delete", "owners.token_create", "owners.token_rotate",
          "owners.token_revoke"),
     ),
