@@ -91,6 +91,13 @@ def assert_whole_story(report):
     assert review["author_excluded"]
     assert "checksum" in review["reason"]
     assert report["routed"]["job"] == jobs["release"]["id"]
+    stopped = report["stopped"]
+    assert stopped["job"] == jobs["links"]["id"]
+    assert stopped["worker"] not in {jobs["links"]["who"], report["killed"]["worker"]}
+    decision = report["decision"]
+    assert (decision["asked_by"], decision["answer"]) == (jobs["release"]["who"], "preview")
+    assert decision["status_then"] == "unblocked"
+    assert "preview" in jobs["release"]["result"]["data"]["says"]
     assert_graph(report["graph"], {name: job["id"] for name, job in jobs.items()})
     assert report["ledger"]["ok"]
     assert report["ledger"]["findings"] == []
@@ -124,6 +131,9 @@ def test_without_a_repository_it_makes_one_and_tells_the_whole_story(place):
         "sends notes back, now notes #2",
         "may not review them: excluded",
         "its rule holds of the result: release follows",
+        "taken from its holder",
+        "asks, and waits",
+        "local owner decides: preview",
     ):
         assert told in errors
     place.assert_tidy()

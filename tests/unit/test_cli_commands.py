@@ -60,9 +60,24 @@ ME = {
     "roles": ["qa"],
     "project": "default",
     "claims": [{"job": "job_1", "status": "in_progress", "fence": 4, "expires_in": 9, "summary": HOSTILE}],
-    "notices": [],
+    "notices": [{"code": "broadcast", "id": "brd_1", "at": "t", "detail": HOSTILE}],
     "next_cursor": None,
 }
+
+DECISION = {
+    "id": "dec_1_2", "job": "job_1", "kind": "question", "cause": "asked", "state": "open", "subject": {"job": "job_1", "rev": 1},
+    "current": False, "wait": True, "prompt": HOSTILE, "blocker": HOSTILE, "risk": HOSTILE, "options": [HOSTILE, "b"], "schema": None,
+    "roles": [HOSTILE], "asked_by": {"kind": "agent", "id": "agt_1", "label": HOSTILE}, "asked_at": "t", "expires_at": "t", "expires_in": 60,
+    "answer": {"x": HOSTILE}, "note": HOSTILE, "findings": [{"file": HOSTILE, "line": 3, "kind": HOSTILE, "description": HOSTILE, "fix": HOSTILE}],
+    "segment": None, "data": {"x": HOSTILE}, "answered_by": {"kind": "owner", "id": "own_1", "label": HOSTILE}, "answered_at": "t",
+    "closed_by": None, "closed_at": None,
+}  # fmt: skip
+BROADCAST = {"id": "brd_1", "text": HOSTILE, "roles": [HOSTILE], "by": HOSTILE, "at": "t", "expires_at": "t"}
+WORKER = {
+    "agent": "agt_1", "label": HOSTILE, "roles": [HOSTILE], "state": "stale", "last_seen": "t", "seconds_since_seen": 7_300, "session": HOSTILE,
+    "beats_missed": 3, "holds": [{"job": "job_1", "summary": HOSTILE, "role": "qa", "status": "in_progress", "fence": 4, "expires_in": 9}],
+    "holds_more": True, "stale_since": "t", "stop": {"at": "t", "reason": HOSTILE, "then": "publish", "by": "own_1"},
+}  # fmt: skip
 
 ANSWERS = {
     "JobAnswer": {"job": JOB},
@@ -80,7 +95,7 @@ ANSWERS = {
     "ArtifactRead": {"artifact": ARTIFACT, "download": {"url": HOSTILE, "expires_in": 9}},
     "HeartbeatAnswer": {
         "claims": [{"job": "job_1", "fence": 4, "expires_in": 9, "status": "in_progress"}],
-        "notices": [],
+        "notices": [{"code": "decision_answered", "job": "job_1", "decision": "dec_1_2", "answer": HOSTILE, "detail": HOSTILE}],
     },
     "Feed": {"items": [EVENT, EVENT], "next_cursor": "c", "more": False},
     "RoleAnswer": {"role": ROLE},
@@ -102,9 +117,15 @@ ANSWERS = {
         "items": [
             {"kind": "dead_letters", "detail": HOSTILE, "since": None, "allowed": ["redrive"]},
             {"kind": "blocked", "detail": HOSTILE, "since": "t", "allowed": [HOSTILE], "job": "job_1", "summary": HOSTILE, "status": "blocked", "role": HOSTILE},
+            {"kind": "decision", "detail": HOSTILE, "since": "t", "allowed": [HOSTILE], "job": "job_1", "summary": HOSTILE, "status": "blocked", "role": HOSTILE, "decision": HOSTILE},
         ],
         "next_cursor": "more\x1b",
     },
+    "DecisionAnswer": {"decision": DECISION},
+    "DecisionSettled": {"decision": {**DECISION, "state": "answered"}, "job": JOB},
+    "DecisionPage": {"items": [DECISION], "next_cursor": "more\x1b"},
+    "WorkerPage": {"items": [WORKER], "next_cursor": "more\x1b"},
+    "BroadcastAnswer": {"broadcast": BROADCAST},
     "Repaired": {"repaired": "job/job_1"},
     "DeadLetters": {"queues": {"lease-dead": 1, "dispatch-dead": 0}, "total": 1},
     "Redriven": {"queue": "lease-dead", "redriven": 0, "failed": 0},
@@ -127,12 +148,18 @@ ANSWERS = {
 PLAN = '{"jobs": [{"ref": "a"}]}'
 F = ("--fence", "4")
 R = ("--reason", "why")
+U = ("--usage", '{"usd": 0.5, "input_tokens": 7}')
+USED = {"usage": {"usd": 0.5, "input_tokens": 7}}
 COMMANDS = [
     (("job", "publish", "do it", "--role", "qa", "--priority", "30", "--constraint", "a", "--constraint", "b", "--context", '{"k": 1}', "--requires", "log", "--max-retries", "0"), "jobs.create", {"summary": "do it", "role": "qa", "priority": 30, "constraints": ["a", "b"], "context": {"k": 1}, "requires": ["log"], "max_retries": 0}),
     (("job", "publish", "x", "--blocked-by", "job_1", "--blocked-by", "job_2", "--on-upstream-failure", "continue", "--no-independent", "--routing", '[{"role": "qa", "summary": "a"}]', "--routing", '{"role": "qa", "summary": "b"}'), "jobs.create", {"summary": "x", "blocked_by": ["job_1", "job_2"], "on_upstream_failure": "continue", "independent": False, "routing": [{"role": "qa", "summary": "a"}, {"role": "qa", "summary": "b"}]}),
+    (("job", "publish", "x", "--on-expire", "ask", "--requires", "review", "--budget-usd", "2.5", "--budget-tokens", "1000"), "jobs.create", {"summary": "x", "on_expire": "ask", "requires": ["review"], "budget": {"usd": 2.5, "tokens": 1000}}),
+    (("job", "publish", "x", "--budget-seconds", "60", "--budget-count", "metered"), "jobs.create", {"summary": "x", "budget": {"seconds": 60, "count": "metered"}}),
     (("job", "list", "--status", "failed", "--limit", "3"), "jobs.list", None),
     (("job", "show", "job_1"), "jobs.get", None),
     (("job", "edit", "job_1", "--summary", "s", "--priority", "high", "--if-match", '"v5"'), "jobs.edit", {"summary": "s", "priority": "high"}),
+    (("job", "edit", "job_1", "--budget-tokens", "5", "--if-match", '"v5"'), "jobs.edit", {"budget": {"tokens": 5}}),
+    (("job", "edit", "job_1", "--no-budget", "--if-match", '"v5"'), "jobs.edit", {"budget": None}),
     (("job", "events", "job_1"), "jobs.timeline", None),
     (("job", "record", "job_1", "custom.x", "--data", '{"a": null}'), "jobs.record", {"type": "custom.x", "data": {"a": None}}),
     (("job", "explain", "job_1"), "jobs.explain", None),
@@ -151,13 +178,26 @@ COMMANDS = [
     (("job", "next", "--role", "qa", "--session", "s", "--heartbeat", "5"), "claims.next", {"roles": ["qa"], "session": "s", "heartbeat_seconds": 5}),
     (("job", "claim", "job_1", "--lease", "60"), "claims.claim", {"lease_seconds": 60}),
     (("job", "complete", "job_1", *F, "--summary", "s", "--data", '{"ok": true}', "--artifact", '{"type": "t", "uri": "u"}'), "claims.complete", {"fence": 4, "result": {"summary": "s", "data": {"ok": True}, "artifacts": [{"type": "t", "uri": "u"}]}}),
-    (("job", "fail", "job_1", *F, *R, "--data", "{}"), "claims.fail", {"fence": 4, "reason": "why", "data": {}}),
-    (("job", "block", "job_1", *F, *R), "claims.block", {"fence": 4, "reason": "why"}),
+    (("job", "complete", "job_1", *F, *U), "claims.complete", {"fence": 4, **USED}),
+    (("job", "fail", "job_1", *F, *R, "--data", "{}", *U), "claims.fail", {"fence": 4, "reason": "why", "data": {}, **USED}),
+    (("job", "block", "job_1", *F, *R, *U), "claims.block", {"fence": 4, "reason": "why", **USED}),
+    (("job", "ask", "job_1", *F, "--prompt", "which?", "--blocker", "b", "--risk", "r", "--option", "x", "--option", "y", "--role", "qa", "--expires-in", "60"), "decisions.ask", {"fence": 4, "kind": "question", "prompt": "which?", "blocker": "b", "risk": "r", "options": ["x", "y"], "roles": ["qa"], "expires_in": 60}),
+    (("job", "ask", "job_1", *F, "--prompt", "may it?", "--kind", "approval", "--no-wait"), "decisions.ask", {"fence": 4, "kind": "approval", "prompt": "may it?", "wait": False}),
+    (("job", "ask", "job_1", *F, "--prompt", "p", "--schema", '{"type": "integer"}'), "decisions.ask", {"fence": 4, "kind": "question", "prompt": "p", "schema": {"type": "integer"}}),
+    (("decisions", "--state", "all", "--job", "job_1", "--role", "qa"), "decisions.list", None),
+    (("decisions", "dec_1_2"), "decisions.get", None),
+    (("decide", "dec_1_2", "approve", "--note", "n", "--segment", "2", "--finding", '{"kind": "k", "description": "d"}', "--finding", '[{"kind": "l", "description": "e"}]'), "decisions.answer", {"answer": "approve", "note": "n", "segment": 2, "findings": [{"kind": "k", "description": "d"}, {"kind": "l", "description": "e"}]}),
+    (("decide", "dec_1_2", "raise", "--usd", "5", "--data", '{"tokens": 9}'), "decisions.answer", {"answer": "raise", "data": {"tokens": 9, "usd": 5}}),
+    (("decide", "dec_1_2", "--json-answer", "[1, null]"), "decisions.answer", {"answer": [1, None]}),
+    (("decide", "dec_1_2", "--withdraw", "--note", "n"), "decisions.withdraw", {"note": "n"}),
     (("job", "unblock", "job_1", *R), "claims.unblock", {"reason": "why"}),
     (("job", "resume", "job_1", *F), "claims.resume", {"fence": 4}),
-    (("job", "release", "job_1", *F), "claims.release", {"fence": 4}),
+    (("job", "release", "job_1", *F, *U), "claims.release", {"fence": 4, **USED}),
     (("job", "restart", "job_1"), "claims.restart", {}),
     (("heartbeat", "--session", "s", "--job", "job_1"), "claims.heartbeat", {"session": "s", "jobs": [{"id": "job_1"}]}),
+    (("heartbeat", "--job", "job_1", *U), "claims.heartbeat", {"jobs": [{"id": "job_1", **USED}]}),
+    (("role", "add", "ops", "--max-claims", "2", "--daily-usd", "3", "--daily-tokens", "4", "--daily-seconds", "5", "--on-expire", "ask"), "roles.create", {"key": "ops", "label": "ops", "on_expire": "ask", "max_claims": 2, "daily_budget": {"usd": 3, "tokens": 4, "seconds": 5}}),
+    (("role", "edit", "qa", "--max-claims", "0", "--no-daily-budget"), "roles.update", {"max_claims": None, "daily_budget": None}),
     (("role", "add", "qa", "--capability", "x", "--independent"), "roles.create", {"key": "qa", "label": "qa", "capabilities": ["x"], "independent": True}),
     (("role", "list"), "roles.list", None),
     (("role", "edit", "qa", "--on-expire", "fail"), "roles.update", {"on_expire": "fail"}),
@@ -167,6 +207,9 @@ COMMANDS = [
     (("agent", "list"), "agents.list", None),
     (("agent", "show", "agt_1"), "agents.get", None),
     (("agent", "edit", "agt_1", "--label", "l"), "agents.update", {"label": "l"}),
+    (("agent", "add", "a", "--role", "qa", "--max-claims", "1"), "agents.create", {"label": "a", "roles": ["qa"], "max_claims": 1}),
+    (("agent", "edit", "agt_1", "--max-claims", "0"), "agents.update", {"max_claims": None}),
+    (("agent", "stop", "agt_1", *R, "--then", "fail"), "agents.stop", {"reason": "why", "then": "fail"}),
     (("agent", "retire", "agt_1"), "agents.delete", None),
     (("agent", "token", "agt_1", "--name", "n", "--expires-in", "60"), "agents.token_create", {"name": "n", "expires_in": 60}),
     (("agent", "rotate", "agt_1", "tok_1", "--grace", "0"), "agents.token_rotate", {"grace_seconds": 0}),
@@ -187,6 +230,11 @@ COMMANDS = [
     (("project", "list"), "projects.list", None),
     (("project", "show"), "projects.get", None),
     (("project", "edit", "--title", "t"), "projects.update", {"title": "t"}),
+    (("project", "create", "p", "--title", "t", "--daily-usd", "1"), "projects.create", {"id": "p", "title": "t", "settings": {"daily_budget": {"usd": 1}}}),
+    (("project", "edit", "--settings", '{"lease_seconds": 60, "max_claims": 3}', "--max-claims", "9", "--no-daily-budget"), "projects.update", {"settings": {"lease_seconds": 60, "max_claims": 9, "daily_budget": None}}),
+    (("broadcast", "stop at noon", "--role", "qa", "--expires-in", "60"), "projects.broadcast", {"text": "stop at noon", "roles": ["qa"], "expires_in": 60}),
+    (("broadcast", "--withdraw", "brd_1"), "projects.unbroadcast", None),
+    (("workers", "--limit", "3"), "system.workers", None),
     (("pause",), "projects.pause", {"project": True}),
     (("resume", "--role", "qa", *R), "projects.resume", {"role": "qa", "reason": "why"}),
     (("whoami",), "system.me", None),
@@ -394,8 +442,8 @@ def test_status_shows_a_sick_store():
     assert "said invalid" in ended.out
     assert document["project"] == "default"
     assert document["me"] == ME
-    assert document["attention"] == {"kinds": {"dead_letters": 1, "blocked": 1}, "more": True}
-    assert "attention: dead_letters 1, blocked 1 or more" in ended.out
+    assert document["attention"] == {"kinds": {"dead_letters": 1, "blocked": 1, "decision": 1}, "more": True}
+    assert "attention: dead_letters 1, blocked 1, decision 1 or more" in ended.out
 
 
 def test_status_says_nothing_of_what_others_are_asked_about():

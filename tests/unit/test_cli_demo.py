@@ -10,7 +10,10 @@ from unittest import mock
 import pytest
 
 from interlock.cli.demo import desk, repo, show, steps, telling
+from interlock.cli.demo.scenes.question import ANSWER
+from interlock.cli.demo.scenes.stop import HANGS
 from interlock.cli.exits import CommandError
+from interlock.edges.models import DecisionAsk
 from interlock.edges.models.plans import Plan
 
 QUIET = ("-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "commit.gpgsign=false")
@@ -141,6 +144,9 @@ def test_what_is_asked_for_is_a_plan_that_the_bus_takes(tmp_path):
     assert (review.blocked_by, review.independent) == (["notes"], True)
     (rule,) = review.routing
     assert (rule.on, rule.when.field, rule.context["step"]) == ("completed", "data.verdict", "release")
+    question = DecisionAsk.model_validate({"fence": 1, "kind": "question", **rule.context["asks"]})
+    assert ANSWER in question.options
+    assert [job.ref for job in checks if job.context.get("hangs")] == [HANGS]
 
 
 def at_the_desk(what, job, built, code=0):
@@ -184,9 +190,10 @@ def test_the_release_goes_from_failure_through_review_to_the_shelf(tmp_path):
     late = reviewed()
     page.write_text(page.read_text() + " ")
     assert "not those that were delivered" in at_the_desk("review", late, built, code=1)
-    assert "2 files released" in at_the_desk("release", none, built)["says"]
+    decided = {**none, "answer": "preview"}
+    assert at_the_desk("release", decided, built)["says"] == "2 files released to preview, the checksums fit"
     (built / "product.zip").write_text("another product")
-    assert "is not that of the notes" in at_the_desk("release", none, built, code=1)
+    assert "is not that of the notes" in at_the_desk("release", decided, built, code=1)
 
 
 def event(actor="ada", **data):
@@ -196,6 +203,11 @@ def event(actor="ada", **data):
 @pytest.mark.parametrize(
     ("kind", "data", "words"),
     [
+        ("lease_expired", {}, "the lease has lapsed: published again"),
+        ("stopped", {"reason": "r"}, "taken from its holder by ada: published again"),
+        ("decision_requested", {"kind": "question"}, "ada asks, and waits"),
+        ("decision_answered", {"answer": "x" * 200}, f"ada decides: {'x' * 120}…"),
+        ("resumed", {}, "ada goes on"),
         ("claimed", {"fence": 3, "attempt": 2}, "claimed by ada, fence 3, attempt 2"),
         ("failed", {"failure_reason": "exit code 1: a\nno luck"}, "failed by ada: exit code 1: no luck"),
         ("failed", {"failure_reason": "r", "caused_by": {"root": "j"}}, "failed by cascade; it began with <j>"),

@@ -44,6 +44,12 @@ def w():
     w.job(blocked_by=[root])
     w.ok("POST", f"P/jobs/{root}/events", {"type": "custom.note", "data": LARGE})
     w.ok("POST", f"P/jobs/{root}/fail", {"fence": w.claim(root), "reason": "broken"})
+    asked = w.job()
+    body = {"fence": w.claim(asked), "kind": "review", "prompt": "look: \u0007", "wait": False}
+    for answer in ("approve", None):
+        made = w.ok("POST", f"P/jobs/{asked}/decisions", body)["decision"]["id"]
+        if answer:
+            w.ok("POST", f"P/decisions/{made}/answer", {"answer": answer}, token="owner")
     w.ok("POST", "P/roles", {"key": "cook", "label": "Cook"}, token="owner")
     w.ok("POST", "P/owners", {"label": "somebody", "rights": "viewer"}, token="owner")
     w.pump()
@@ -90,6 +96,11 @@ def test_everything_is_there_once(w):
     for job in jobs:
         whole = w.get(job["id"])
         assert job == {name: value for name, value in whole.items() if not name.startswith("downstream")}
+    asked = everyone(w, "P/decisions", state="all")
+    assert [(each["decision_kind"], each["state"]) for each in of(found, "decision")] == [
+        ("review", "answered" if each["answer"] else "open") for each in asked
+    ]
+    assert {each["job"] for each in of(found, "decision")} <= {job["id"] for job in jobs}
     events = of(found, "event")
     assert events == w.ok("GET", "P/events", token="owner", query={"limit": 1_000})["items"]
     assert verify(events, {f"job/{job['id']}": (job["version"], job["digest"]) for job in jobs}) == []

@@ -137,6 +137,7 @@ def test_the_side_follows_the_rights_table():
     agents_only = {
         "claims.next", "claims.claim", "claims.complete", "claims.fail", "claims.block", "claims.resume",
         "claims.release", "claims.restart", "claims.heartbeat", "claims.reject",
+        "decisions.ask",
     }  # fmt: skip
     about_the_caller = {"system.me", "jobs.explain"}
     for operation in OPERATIONS:

@@ -14,88 +14,21 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import pytest
+from tests.unit.cli_board import LIMIT, PYTHON, Board, work
 from tests.unit.cli_stub import AGENT, Stub, problem, serving
 
 from interlock.cli import client as client_module
-from interlock.cli import worker
+from interlock.cli import held, worker
 from interlock.cli.client import Client
 from interlock.cli.exits import CommandError
 from interlock.cli.process import Running
 from interlock.cli.settings import Settings
-
-PYTHON = sys.executable
-LIMIT = 20.0
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(client_module, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(worker, "IDLE", 0.02)
-
-
-class Board:
-    """A stub bus with one job to claim; ``refuse`` maps the end of a path to a problem."""
-
-    def __init__(self, stub, **more):
-        self.stub = stub
-        self.job = {
-            "id": "job_1",
-            "summary": "do it",
-            "status": "in_progress",
-            "fence": 7,
-            "assignee": "agt_1",
-            **more.pop("job", {}),
-        }
-        self.answer = {"policy": more.pop("policy", None)}
-        self.jobs = more.pop("jobs", 1)
-        self.refuse = more.pop("refuse", {})
-        self.events = []
-        self.beat = {"job": "job_1", "fence": 7, "expires_in": 3}
-        self.lease = 1.5
-        stub.answer = self.respond
-
-    def respond(self, asked):
-        end = asked.path.rpartition("/")[2]
-        if end in self.refuse:
-            return self.refuse[end]
-        if end == "claims":
-            if self.jobs:
-                self.jobs -= 1
-                return 200, {
-                    "job": self.job,
-                    "claim": {"fence": 7, "expires_in": 2, "lease_seconds": self.lease},
-                    **{k: v for k, v in self.answer.items() if v},
-                }
-            return 200, {"job": None, "claim": None, "poll_after_ms": 10, "skipped": {}}
-        if end == "events":
-            return 200, {"items": self.events, "next_cursor": None}
-        if end == "heartbeat":
-            return 200, {"claims": [self.beat] if self.beat else [], "notices": []}
-        return 200, {"job": self.job, "artifact": {}}
-
-    def writes(self):
-        """The writes under the claim, in order."""
-        return [
-            (one.path.rpartition("/")[2], one.body)
-            for one in self.stub.asked
-            if "/jobs/job_1/" in one.path and one.method != "GET"
-        ]
-
-
-def work(url, tmp_path, script, *, stop=None, **more):
-    reports = []
-    made = worker.Work(
-        client=Client(Settings(url, "default", agent_token=AGENT), "agent"),
-        command=[PYTHON, "-c", script],
-        roles=["qa"],
-        session="s",
-        heartbeat=more.pop("heartbeat", 1),
-        logs=tmp_path,
-        stop=stop or threading.Event(),
-        report=reports.append,
-        **{"once": True, "grace": 1.0, **more},
-    )
-    return worker.run(made), reports
 
 
 def log_of(body):
@@ -120,10 +53,10 @@ print("bye")
         )
         code, reports = work(stub.url, tmp_path, script)
     assert code == 0
-    (attach, log), (complete, done) = board.writes()
-    assert (attach, complete) == ("artifacts", "complete")
-    data = done["result"]["data"]
-    assert done["fence"] == log["fence"] == 7
+    ((complete, done),) = board.writes()
+    assert complete == "complete"
+    data, (log,) = done["result"]["data"], done["result"]["artifacts"]
+    assert done["fence"] == 7
     assert data["seen"] == "job_1"
     environment = data["env"]
     assert Path(environment.pop("INTERLOCK_JOB_FILE")).name == "job.json"
@@ -163,7 +96,7 @@ def test_the_command_gets_what_the_upstream_jobs_came_to(tmp_path):
         board.answer = {"upstream_results": came_to}
         assert work(stub.url, tmp_path, ECHO)[0] == 0
     data = board.writes()[-1][1]["result"]["data"]
-    assert data == {**board.job, "upstream_results": came_to, "reopen_context": None}
+    assert data == {**board.job, "upstream_results": came_to, "reopen_context": None, "decisions": []}
     assert not stub.of("/reopen-context")
 
 
@@ -183,7 +116,7 @@ REJECTED = {"type": "job.rejected", "data": {"fence": 7, "target": "job_0"}}
 def test_a_command_that_sends_the_reviewed_work_back_has_done_its_job(noticed, tmp_path, capfd):
     by_beat = noticed == "by its heartbeat"
     with serving(Stub()) as stub:
-        board = Board(stub, refuse={} if by_beat else {"artifacts": problem(409, "lease_lost")})
+        board = Board(stub, refuse={} if by_beat else {"complete": problem(409, "lease_lost")})
         board.events = [REJECTED]
         board.beat = {"job": "job_1", "fence": 8, "expires_in": None} if by_beat else board.beat
         code, reports = work(stub.url, tmp_path, f"import time; time.sleep({LIMIT if by_beat else 0})")
@@ -218,7 +151,9 @@ def test_no_object_no_result(tmp_path):
     with serving(Stub()) as stub:
         board = Board(stub)
         assert work(stub.url, tmp_path, "print('[1, 2]'); print('{broken')")[0] == 0
-    assert board.writes()[-1] == ("complete", {"fence": 7})
+    ((name, body),) = board.writes()
+    assert (name, body["fence"]) == ("complete", 7)
+    assert "data" not in body["result"]
 
 
 def test_a_command_that_fails_fails_the_job_with_the_tail_of_its_errors(tmp_path):
@@ -264,7 +199,7 @@ def test_it_loops_until_it_is_told_to_stop(tmp_path):
 
         stub.answer = respond
         assert work(stub.url, tmp_path, "", once=False, stop=stop)[0] == 0
-    assert [name for name, _ in board.writes()] == ["artifacts", "complete"] * 3
+    assert [name for name, _ in board.writes()] == ["complete"] * 3
     assert len({one.key for one in stub.asked if one.key}) == len({id(one) for one in stub.asked if one.key})
 
 
@@ -354,14 +289,14 @@ def test_heartbeats_go_on_over_a_bus_that_stumbles(tmp_path):
     assert beats[0] == {"session": "s", "jobs": [{"id": "job_1", "fence": 7}]}
 
 
-@pytest.mark.parametrize("where", ["artifacts", "complete"])
+@pytest.mark.parametrize(("where", "script"), [("artifacts", "raise SystemExit(1)"), ("complete", "")])
 @pytest.mark.parametrize(
     ("code", "status"), [("lease_lost", 409), ("stop_requested", 409), ("not_holder", 403)]
 )
-def test_a_completion_that_comes_too_late_says_so(where, code, status, tmp_path, capfd):
+def test_an_ending_that_comes_too_late_says_so(where, script, code, status, tmp_path, capfd):
     with serving(Stub()) as stub:
         Board(stub, refuse={where: problem(status, code)})
-        ended, reports = work(stub.url, tmp_path, "")
+        ended, reports = work(stub.url, tmp_path, script)
     assert ended == 4
     assert reports[0]["outcome"] == "lost"
     assert "its result was not taken" in capfd.readouterr().err
@@ -372,17 +307,33 @@ def test_a_completion_that_is_not_acceptable_fails_the_job(code, status, tmp_pat
     with serving(Stub()) as stub:
         board = Board(stub, refuse={"complete": problem(status, code)})
         assert work(stub.url, tmp_path, "")[0] == 1
+    assert [name for name, _ in board.writes()] == ["complete", "artifacts", "fail"]
     assert board.writes()[-1] == (
         "fail",
         {"fence": 7, "reason": f"the completion was refused: said {code}", "data": {"code": code}},
     )
 
 
-def test_a_log_that_cannot_be_attached_does_not_spoil_the_job(tmp_path):
+def test_a_completion_without_room_for_the_log_goes_without_it(tmp_path, capfd):
+    with serving(Stub()) as stub:
+        board = Board(stub)
+
+        def respond(asked):
+            full = asked.path.endswith("/complete") and "artifacts" in asked.body["result"]
+            return problem(422, "limit_reached") if full else Board.respond(board, asked)
+
+        stub.answer = respond
+        assert work(stub.url, tmp_path, "print('{\"n\": 1}')")[0] == 0
+    assert board.writes()[-1] == ("complete", {"fence": 7, "result": {"data": {"n": 1}}})
+    assert len({one.key for one in stub.of("/complete")}) == 2
+    assert "the log was not attached" in capfd.readouterr().err
+
+
+def test_a_failure_whose_log_cannot_be_attached_is_told_without_it(tmp_path):
     with serving(Stub()) as stub:
         board = Board(stub, refuse={"artifacts": problem(422, "limit_reached")})
-        assert work(stub.url, tmp_path, "")[0] == 0
-    assert board.writes()[-1][0] == "complete"
+        assert work(stub.url, tmp_path, "raise SystemExit(1)")[0] == 1
+    assert [name for name, _ in board.writes()] == ["artifacts", "fail"]
 
 
 @pytest.mark.parametrize(("status", "ends"), [("completed", 0), ("failed", 1), ("blocked", 6)])
@@ -522,13 +473,13 @@ def test_a_flood_of_output_is_kept_whole_in_the_log_only(tmp_path):
             == 0
         )
     assert board.writes()[-1][1]["result"]["data"] == {"n": 1}
-    assert board.writes()[0][1]["metadata"]["bytes"] == 3_000_000 + 9
+    assert board.writes()[-1][1]["result"]["artifacts"][0]["metadata"]["bytes"] == 3_000_000 + 9
 
 
 def test_a_command_that_cannot_start_gives_the_job_back(tmp_path):
     with serving(Stub()) as stub:
         board = Board(stub)
-        made = worker.Work(
+        made = held.Work(
             client=Client(Settings(stub.url, "default", agent_token=AGENT), "agent"),
             command=[str(tmp_path)],
             roles=[],

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
-from interlock.cli import inputs, names, shapes, tokens
+from interlock.cli import amounts, inputs, names, screen, shapes, tokens
 from interlock.cli.command import Session, command
 from interlock.cli.jobs import page
 
@@ -27,8 +28,10 @@ def add(
     roles: Roles = None,
     capabilities: Capabilities = None,
     tool: Tool = None,
+    max_claims: amounts.Cap = None,
 ) -> None:
-    body = inputs.sent(label=label, roles=roles, capabilities=capabilities, tool_family=tool)
+    given = inputs.sent(label=label, roles=roles, capabilities=capabilities, tool_family=tool)
+    body = {**given, **amounts.cap(max_claims)}
     session.show(session.call("agents.create", body).value, shapes.thing)
 
 
@@ -59,10 +62,28 @@ def edit(
     roles: Roles = None,
     capabilities: Capabilities = None,
     tool: Tool = None,
+    max_claims: amounts.Cap = None,
 ) -> None:
-    body = inputs.sent(label=label, roles=roles, capabilities=capabilities, tool_family=tool)
+    given = inputs.sent(label=label, roles=roles, capabilities=capabilities, tool_family=tool)
+    body = {**given, **amounts.cap(max_claims)}
     answer = session.call("agents.update", body, path={"agent": names.agent_id(session, agent)})
     session.show(answer.value, shapes.thing)
+
+
+@command(app, "stop", "agents.stop")
+def stop(
+    session: Session,
+    agent: Agent,
+    reason: inputs.Reason,
+    then: Annotated[str, typer.Option(help="Where its jobs go: publish, fail or cancel.")] = "publish",
+) -> None:
+    path = {"agent": names.agent_id(session, agent)}
+    session.show(session.call("agents.stop", {"reason": reason, "then": then}, path=path).value, _stopped)
+
+
+def _stopped(answer: Mapping[str, Any]) -> None:
+    shapes.thing(answer)
+    screen.line(f"It claims nothing until:  interlock resume --agent {screen.clean(answer['agent']['id'])}")
 
 
 @command(app, "retire", "agents.delete")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from interlock.cli import inputs, shapes
+from interlock.cli import amounts, inputs, shapes
 from interlock.cli.command import Session, command
 from interlock.cli.exits import NOTHING
 from interlock.cli.jobs import app
@@ -58,21 +58,31 @@ def complete(
     summary: Annotated[str | None, typer.Option(help="What came of it.")] = None,
     data: inputs.Document = None,
     artifact: inputs.Documents = None,
+    used: amounts.Usage = None,
 ) -> None:
     result = inputs.sent(
         summary=summary,
         data=inputs.document("--data", data),
         artifacts=inputs.documents("--artifact", artifact),
     )
-    body = inputs.sent(fence=inputs.held_fence(job, fence), result=result or None)
+    body = inputs.sent(fence=inputs.held_fence(job, fence), result=result or None, **amounts.used(used))
     session.show(session.call("claims.complete", body, path={"job": job}).value, shapes.job)
 
 
 def _with_reason(
-    session: Session, operation: str, job: str, fence: int | None, reason: str | None, data: str | None = None
+    session: Session,
+    operation: str,
+    job: str,
+    fence: int | None,
+    reason: str | None,
+    used: str | None,
+    data: str | None = None,
 ) -> None:
     body = inputs.sent(
-        fence=inputs.held_fence(job, fence), reason=reason, data=inputs.document("--data", data)
+        fence=inputs.held_fence(job, fence),
+        reason=reason,
+        data=inputs.document("--data", data),
+        **amounts.used(used),
     )
     session.show(session.call(operation, body, path={"job": job}).value, shapes.job)
 
@@ -84,8 +94,9 @@ def fail(
     reason: inputs.Reason,
     fence: inputs.Fence = None,
     data: inputs.Document = None,
+    used: amounts.Usage = None,
 ) -> None:
-    _with_reason(session, "claims.fail", job, fence, reason, data)
+    _with_reason(session, "claims.fail", job, fence, reason, used, data)
 
 
 @command(app, "block", "claims.block")
@@ -95,8 +106,9 @@ def block(
     reason: inputs.Reason,
     fence: inputs.Fence = None,
     data: inputs.Document = None,
+    used: amounts.Usage = None,
 ) -> None:
-    _with_reason(session, "claims.block", job, fence, reason, data)
+    _with_reason(session, "claims.block", job, fence, reason, used, data)
 
 
 @command(app, "release", "claims.release")
@@ -105,8 +117,9 @@ def release(
     job: inputs.Job,
     reason: Maybe = None,
     fence: inputs.Fence = None,
+    used: amounts.Usage = None,
 ) -> None:
-    _with_reason(session, "claims.release", job, fence, reason)
+    _with_reason(session, "claims.release", job, fence, reason, used)
 
 
 @command(app, "unblock", "claims.unblock")

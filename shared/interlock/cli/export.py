@@ -1,4 +1,4 @@
-"""`interlock export`: a project's jobs, links and ledger as NDJSON, as far as the caller sees them."""
+"""`interlock export`: a project's jobs, links, decisions and ledger as NDJSON, as far as the caller sees them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def register(root: typer.Typer) -> None:
     @command(
         root,
         "export",
-        text="Write the project as NDJSON: jobs, links, ledger.\n\nOne record a line; `audit verify --file` checks it.",
+        text="Write the project as NDJSON: jobs, links, decisions, ledger.\n\nOne record a line; `audit verify --file` checks it.",
     )
     def export(
         session: Session,
@@ -99,6 +99,9 @@ class _Export:
                 self.write(kind, one)
         for one in self.client.items("jobs.list", {"order": "oldest", "limit": 100}):
             self.job(one["id"])
+        for one in self.client.items("decisions.list", {"state": "all", "limit": 100}):
+            if f"job/{one['job']}" in self.heads:
+                self.write("decision", records.decision(one))
         for event in audit.feed(self.client):
             self.event(event)
         self.catch_up()

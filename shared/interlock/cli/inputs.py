@@ -49,13 +49,14 @@ def document(option: str, value: str | None) -> dict[str, Any] | None:
     """The JSON object of an option; None when the option was not used."""
     if value is None:
         return None
-    parsed = _parsed(option, value)
+    parsed = any_value(option, value)
     if not isinstance(parsed, dict):
         raise usage(f"{option} is not a JSON object")
     return parsed
 
 
-def _parsed(option: str, value: str) -> Any:
+def any_value(option: str, value: str) -> Any:
+    """The JSON value of an option."""
     try:
         return json.loads(text_of(value), object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
@@ -76,7 +77,7 @@ def listed(option: str, values: Sequence[str] | None) -> list[Any] | None:
         return None
     found: list[Any] = []
     for value in values:
-        parsed = _parsed(option, value)
+        parsed = any_value(option, value)
         found += parsed if isinstance(parsed, list) else [parsed]
     if not all(isinstance(one, dict) for one in found):
         raise usage(f"{option} is neither a JSON object nor a list of them")

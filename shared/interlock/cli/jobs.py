@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from interlock.cli import files, inputs, names, shapes
+from interlock.cli import amounts, files, inputs, names, shapes
 from interlock.cli.command import Session, command
 from interlock.cli.exits import usage
 
@@ -54,14 +54,19 @@ def publish(
         ),
     ] = None,
     requires: Annotated[
-        list[str] | None, typer.Option(help="An artifact type that completion must show.")
+        list[str] | None,
+        typer.Option(help="An artifact type that completion must show, or review: an approval; repeatable."),
     ] = None,
     capability: inputs.Labels = None,
     max_retries: Retries = None,
     lease_seconds: Annotated[int | None, typer.Option(help="30–86,400.")] = None,
-    on_expire: Annotated[str | None, typer.Option(help="publish or fail.")] = None,
+    on_expire: Annotated[str | None, typer.Option(help="What a lapse does: publish, fail or ask.")] = None,
     not_before: When = None,
     deadline: When = None,
+    budget_usd: amounts.BudgetUsd = None,
+    budget_tokens: amounts.BudgetTokens = None,
+    budget_seconds: amounts.BudgetSeconds = None,
+    budget_count: amounts.BudgetCount = None,
     file: File = None,
 ) -> None:
     given = inputs.sent(
@@ -84,6 +89,7 @@ def publish(
         on_expire=on_expire,
         not_before=not_before,
         deadline=deadline,
+        **amounts.budget(budget_usd, budget_tokens, budget_seconds, budget_count),
     )
     session.show(session.call("jobs.create", {**_file(file), **given}).value, shapes.job)
 
@@ -145,6 +151,11 @@ def edit(
     deadline: When = None,
     role: Role = None,
     max_retries: Retries = None,
+    budget_usd: amounts.BudgetUsd = None,
+    budget_tokens: amounts.BudgetTokens = None,
+    budget_seconds: amounts.BudgetSeconds = None,
+    budget_count: amounts.BudgetCount = None,
+    no_budget: amounts.NoBudget = False,
     file: File = None,
     if_match: Annotated[
         str | None, typer.Option(help="The ETag you read (default: what the job has now).")
@@ -159,7 +170,8 @@ def edit(
         role=role,
         max_retries=max_retries,
     )
-    body = {**_file(file), **given}
+    budget = amounts.budget(budget_usd, budget_tokens, budget_seconds, budget_count, none=no_budget)
+    body = {**_file(file), **given, **budget}
     tag = if_match or session.call("jobs.get", path={"job": job}).etag
     session.show(session.call("jobs.edit", body, if_match=tag, path={"job": job}).value, shapes.job)
 

@@ -13,7 +13,9 @@ from interlock.cli import (
     attention,
     audit,
     bootstrap,
+    broadcasts,
     claims,
+    decisions,
     demo,
     doctor,
     events,
@@ -29,10 +31,11 @@ from interlock.cli import (
     up,
     waiting,
     work,
+    workers,
 )
 from interlock.cli.exits import MEANINGS
 
-_ON_JOBS = (claims, links, waiting)
+_ON_JOBS = (claims, decisions, links, waiting)
 """Modules whose commands stand beside those of ``jobs``: importing them has added them."""
 
 _EXITS = "Exit codes: " + " · ".join(f"{code} {meaning}" for code, meaning in MEANINGS.items())
@@ -72,6 +75,8 @@ def build() -> typer.Typer:
     demo.register(app)
     status.register(app)
     attention.register(app)
+    decisions.register(app)
+    workers.register(app)
     app.add_typer(jobs.app)
     app.add_typer(plans.app)
     work.register(app)
@@ -80,6 +85,7 @@ def build() -> typer.Typer:
     for noun in (projects.app, roles.app, agents.app, owners.app):
         app.add_typer(noun)
     projects.register(app)
+    broadcasts.register(app)
     app.add_typer(audit.app)
     app.add_typer(letters.app)
     doctor.register(app)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
-from interlock.cli import inputs, names, shapes
+from interlock.cli import amounts, inputs, names, screen, shapes
 from interlock.cli.command import Session, command
 from interlock.cli.exits import usage
 from interlock.cli.jobs import page
@@ -22,8 +23,13 @@ def create(
     name: Annotated[str, typer.Argument(metavar="ID", help="Its id.")],
     title: Annotated[str, typer.Option(help="What people call it.")],
     settings: Settings = None,
+    max_claims: amounts.Cap = None,
+    daily_usd: amounts.DailyUsd = None,
+    daily_tokens: amounts.DailyTokens = None,
+    daily_seconds: amounts.DailySeconds = None,
 ) -> None:
-    body = inputs.sent(id=name, title=title, settings=inputs.document("--settings", settings))
+    limits = amounts.cap(max_claims) | amounts.daily(daily_usd, daily_tokens, daily_seconds)
+    body = inputs.sent(id=name, title=title, settings=_settings(settings, limits))
     session.show(session.call("projects.create", body).value, shapes.thing)
 
 
@@ -49,10 +55,23 @@ def edit(
     name: Named = None,
     title: Annotated[str | None, typer.Option(help="What people call it.")] = None,
     settings: Settings = None,
+    max_claims: amounts.Cap = None,
+    daily_usd: amounts.DailyUsd = None,
+    daily_tokens: amounts.DailyTokens = None,
+    daily_seconds: amounts.DailySeconds = None,
+    no_daily_budget: amounts.NoDaily = False,
 ) -> None:
-    body = inputs.sent(title=title, settings=inputs.document("--settings", settings))
+    limits = amounts.cap(max_claims)
+    limits |= amounts.daily(daily_usd, daily_tokens, daily_seconds, none=no_daily_budget)
+    body = inputs.sent(title=title, settings=_settings(settings, limits))
     answer = session.call("projects.update", body, path={"project": name} if name else None)
     session.show(answer.value, shapes.thing)
+
+
+def _settings(text: str | None, limits: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The settings that were given, as a document and by options of their own; these win."""
+    given = inputs.document("--settings", text)
+    return {**(given or {}), **limits} if limits else given
 
 
 def register(root: typer.Typer) -> None:
@@ -83,7 +102,13 @@ def _switch(
     if role and agent:
         raise usage("name a role or an agent, not both")
     target = inputs.sent(role=role, agent=names.agent_id(session, agent) if agent else None)
-    session.show(
-        session.call(operation, {**(target or {"project": True}), **inputs.sent(reason=reason)}).value,
-        shapes.thing,
+    body = {**(target or {"project": True}), **inputs.sent(reason=reason)}
+    session.show(session.call(operation, body).value, _paused)
+
+
+def _paused(answer: Mapping[str, Any]) -> None:
+    screen.table(
+        ("PAUSED", "SINCE", "BY", "WHY"),
+        ((one["target"], one.get("since"), one.get("by"), one.get("reason")) for one in answer["paused"]),
+        "nothing is paused",
     )

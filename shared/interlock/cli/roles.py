@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from interlock.cli import inputs, shapes
+from interlock.cli import amounts, inputs, shapes
 from interlock.cli.command import Session, command
 
 app = typer.Typer(name="role", help="Make, list and change roles.", no_args_is_help=True)
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The role's key.")]
 Lease = Annotated[int | None, typer.Option(help="Default lease of its jobs, in seconds.")]
-Expire = Annotated[str | None, typer.Option(help="What a lapse does: publish or fail.")]
+Expire = Annotated[str | None, typer.Option(help="What a lapse does: publish, fail or ask.")]
 Label = Annotated[str | None, typer.Option(help="What people call it.")]
 Capabilities = Annotated[
     list[str] | None, typer.Option("--capability", help="Its jobs ask for this; repeatable.")
@@ -36,6 +36,10 @@ def add(
     on_expire: Expire = None,
     capabilities: Capabilities = None,
     independent: Independent = None,
+    max_claims: amounts.Cap = None,
+    daily_usd: amounts.DailyUsd = None,
+    daily_tokens: amounts.DailyTokens = None,
+    daily_seconds: amounts.DailySeconds = None,
 ) -> None:
     body = inputs.sent(
         key=role,
@@ -45,6 +49,7 @@ def add(
         capabilities=capabilities,
         independent=independent,
     )
+    body |= amounts.cap(max_claims) | amounts.daily(daily_usd, daily_tokens, daily_seconds)
     session.show(session.call("roles.create", body).value, shapes.thing)
 
 
@@ -62,6 +67,11 @@ def edit(
     on_expire: Expire = None,
     capabilities: Capabilities = None,
     independent: Independent = None,
+    max_claims: amounts.Cap = None,
+    daily_usd: amounts.DailyUsd = None,
+    daily_tokens: amounts.DailyTokens = None,
+    daily_seconds: amounts.DailySeconds = None,
+    no_daily_budget: amounts.NoDaily = False,
 ) -> None:
     body = inputs.sent(
         label=label,
@@ -70,6 +80,8 @@ def edit(
         capabilities=capabilities,
         independent=independent,
     )
+    body |= amounts.cap(max_claims)
+    body |= amounts.daily(daily_usd, daily_tokens, daily_seconds, none=no_daily_budget)
     session.show(session.call("roles.update", body, path={"role": role}).value, shapes.thing)
 
 

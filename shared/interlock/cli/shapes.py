@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from interlock.cli import around, screen
+from interlock.cli import amounts, around, screen
 from interlock.cli.screen import clean
 
 Value = Mapping[str, Any]
@@ -33,6 +33,11 @@ def job(answer: Value) -> None:
             *((f"  {name.replace('_', ' ')}", found.get(name)) for name in _REASONS),
             ("  not before", found.get("not_before")),
             ("  deadline", found.get("deadline")),
+            ("  decision", found.get("decision")),
+            ("  open decisions", _joined(_others(found))),
+            ("  approved by", found.get("approved_by")),
+            ("  budget", amounts.shown(found.get("budget"))),
+            ("  used", amounts.spent(found.get("usage"))),
             ("  requires", _joined(found.get("requires"))),
             ("  capabilities", _joined(found.get("capabilities"))),
             *around.lineage(found),
@@ -47,6 +52,10 @@ def job(answer: Value) -> None:
         screen.line(f"  {clean(one['type'])}  {clean(one.get('name') or one['uri'])}{state}")
     for line in around.neighbours(found):
         screen.line(line)
+
+
+def _others(found: Value) -> list[Any]:
+    return [name for name in found.get("open_decisions") or [] if name != found.get("decision")]
 
 
 def claim(answer: Value) -> None:
@@ -97,7 +106,7 @@ def jobs(answer: Value) -> None:
         ),
         "no jobs",
     )
-    _more(answer)
+    more(answer)
 
 
 def attention(answer: Value) -> None:
@@ -118,13 +127,17 @@ def attention(answer: Value) -> None:
         ),
         "nothing needs a person" + (" so far" if answer.get("next_cursor") else ""),
     )
-    _more(answer)
+    for one in answer["items"]:
+        if one.get("decision"):
+            what = "read and answer it" if "answer" in one["allowed"] else "read it"
+            screen.line(f"{what}:  interlock decisions {clean(one['decision'])}")
+    more(answer)
 
 
 def explanation(answer: Value) -> None:
     """Why a job is or is not claimable."""
     screen.line(
-        ("claimable" if answer["claimable"] else "not claimable") + f" as {clean(_who(answer.get('as')))}"
+        ("claimable" if answer["claimable"] else "not claimable") + f" as {clean(who(answer.get('as')))}"
     )
     for reason in answer["reasons"]:
         until = f" until {clean(reason['until'])}" if reason.get("until") else ""
@@ -149,7 +162,7 @@ def event_line(found: Value) -> str:
     moved = f" {clean(found.get('from'))} → {clean(found['to'])}" if found.get("to") else ""
     data = f" {clean(found['data'])}" if found.get("data") else ""
     entity = clean(found.get("entity") or "")
-    return f"{clean(found['at'])} {entity} #{found['seq']} {clean(found['type'])}{moved} by {clean(_who(found['actor']))}{data}"
+    return f"{clean(found['at'])} {entity} #{found['seq']} {clean(found['type'])}{moved} by {clean(who(found['actor']))}{data}"
 
 
 def events(answer: Value) -> None:
@@ -158,13 +171,13 @@ def events(answer: Value) -> None:
         screen.line(event_line(found))
     if answer.get("incomplete"):
         screen.note("the ledger is still catching up with the job: ask again")
-    _more(answer)
+    more(answer)
 
 
 def roles(answer: Value) -> None:
     """The roles."""
     screen.table(
-        ("KEY", "LABEL", "LEASE", "ON EXPIRE", "INDEPENDENT", "CAPABILITIES"),
+        ("KEY", "LABEL", "LEASE", "ON EXPIRE", "INDEPENDENT", "CLAIMS", "DAILY", "CAPABILITIES"),
         (
             (
                 one["key"],
@@ -172,6 +185,8 @@ def roles(answer: Value) -> None:
                 one.get("lease_seconds"),
                 one.get("on_expire"),
                 "yes" if one.get("independent") else "no",
+                one.get("max_claims"),
+                amounts.shown(one.get("daily_budget")),
                 _joined(one.get("capabilities")),
             )
             for one in answer["items"]
@@ -183,21 +198,23 @@ def roles(answer: Value) -> None:
 def agents(answer: Value) -> None:
     """A page of agents."""
     screen.table(
-        ("ID", "LABEL", "ROLES", "TOOL", "TOKENS", "RETIRED"),
+        ("ID", "LABEL", "ROLES", "TOOL", "CLAIMS", "TOKENS", "STOPPED", "RETIRED"),
         (
             (
                 one["id"],
                 one["label"],
                 _joined(one.get("roles")),
                 one.get("tool_family"),
+                one.get("max_claims"),
                 _live(one),
+                (one.get("stop") or {}).get("at"),
                 one.get("retired_at"),
             )
             for one in answer["items"]
         ),
         "no agents",
     )
-    _more(answer)
+    more(answer)
 
 
 def owners(answer: Value) -> None:
@@ -210,7 +227,7 @@ def owners(answer: Value) -> None:
         ),
         "no owners",
     )
-    _more(answer)
+    more(answer)
 
 
 def projects(answer: Value) -> None:
@@ -220,7 +237,7 @@ def projects(answer: Value) -> None:
         ((one["id"], one["title"], one.get("created_at")) for one in answer["items"]),
         "no projects",
     )
-    _more(answer)
+    more(answer)
 
 
 def thing(answer: Value) -> None:
@@ -238,11 +255,19 @@ def me(answer: Value) -> None:
     """Who the caller is, and what it holds."""
     actor = answer["actor"]
     screen.line(
-        f"{clean(_who(actor))} ({clean(actor['kind'])} {clean(actor['id'])}) in project {clean(_name(answer.get('project')))}"
+        f"{clean(who(actor))} ({clean(actor['kind'])} {clean(actor['id'])}) in project {clean(_name(answer.get('project')))}"
     )
     if answer.get("roles"):
         screen.line(f"roles: {clean(_joined(answer['roles']))}")
     held(answer.get("claims") or [])
+    notices(answer)
+
+
+def notices(answer: Value) -> None:
+    """What concerns the caller beside its jobs: a line for each."""
+    for one in answer.get("notices") or []:
+        about = clean(one.get("decision") or one.get("job") or one.get("id") or "")
+        screen.line(f"{clean(one['code'])}  {about}  {clean(one['detail'])}")
 
 
 def held(claims: list[Any]) -> None:
@@ -267,7 +292,7 @@ def _job_of(one: Value) -> Any:
     return found["id"] if isinstance(found, Mapping) else found
 
 
-def _who(actor: Any) -> str | None:
+def who(actor: Any) -> str | None:
     """An actor's label, with its kind left to the JSON."""
     if isinstance(actor, Mapping):
         return str(actor.get("label") or actor.get("id"))
@@ -292,6 +317,7 @@ def span(seconds: Any) -> str | None:
     return f"{whole} s" if whole < 120 else f"{whole // 60} min" if whole < 7_200 else f"{whole // 3_600} h"
 
 
-def _more(answer: Value) -> None:
+def more(answer: Value) -> None:
+    """Say how a list goes on."""
     if answer.get("next_cursor"):
         screen.note(f"there is more: --cursor {clean(answer['next_cursor'])}")

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from interlock.cli import attention, inputs, screen, shapes
+from interlock.cli import amounts, attention, inputs, screen, shapes
 from interlock.cli.client import RefusedError
 from interlock.cli.command import Session, command
+from interlock.cli.exits import usage
 
 
 def register(root: typer.Typer) -> None:
@@ -36,12 +37,23 @@ def register(root: typer.Typer) -> None:
     def heartbeat(
         session: Session,
         name: inputs.Session = None,
-        job: Annotated[list[str] | None, typer.Option(help="Only this job; repeatable.")] = None,
+        job: Annotated[
+            list[str] | None, typer.Option(help="Say how this job stands too, whoever holds it; repeatable.")
+        ] = None,
+        used: amounts.Usage = None,
     ) -> None:
-        body = inputs.sent(session=name, jobs=[{"id": one} for one in job or []])
-        session.show(
-            session.call("claims.heartbeat", body).value, lambda answer: shapes.held(answer["claims"])
-        )
+        if used is not None and len(job or []) != 1:
+            raise usage("--usage is that of one --job")
+        named = [
+            inputs.sent(id=one, fence=inputs.fence_of(one, None), **amounts.used(used)) for one in job or []
+        ]
+        body = inputs.sent(session=name, jobs=named)
+        session.show(session.call("claims.heartbeat", body).value, _beaten)
+
+
+def _beaten(answer: Mapping[str, Any]) -> None:
+    shapes.held(answer["claims"])
+    shapes.notices(answer)
 
 
 def _standing(session: Session) -> dict[str, Any]:

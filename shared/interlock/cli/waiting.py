@@ -44,6 +44,8 @@ def wait(
         time.sleep(min(pause, left))
         pause = min(pause * 1.5, _LONGEST)
     session.show(answer, shapes.job)
+    if code == OWNER and answer["job"].get("decision"):
+        screen.note(f"interlock: it waits for: interlock decisions {screen.clean(answer['job']['decision'])}")
     cause = answer["job"].get("caused_by")
     if cause:
         screen.note(

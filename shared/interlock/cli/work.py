@@ -27,10 +27,11 @@ def register(root: typer.Typer) -> None:
         root,
         "work",
         text="Claim jobs and run CMD for each of them.\n\nCMD gets the job as JSON on its standard input and in the file "
-        "INTERLOCK_JOB_FILE, with `upstream_results` (what the jobs that it waited for came to) and `reopen_context` (why a "
-        "review sent it back, else null). Exit 0 completes the job with the JSON object that CMD printed last; anything else fails "
-        "it. While CMD runs the lease is kept; when the claim is lost CMD is ended and nothing is written. SIGTERM ends "
-        "CMD and gives the job back.",
+        "INTERLOCK_JOB_FILE, with `upstream_results` (what the jobs that it waited for came to), `reopen_context` (why a "
+        "review sent it back, else null) and `decisions` (what was decided about it). Exit 0 completes the job with the JSON "
+        "object that CMD printed last; anything else fails it. While CMD runs the lease is kept; when the claim is lost CMD is "
+        "ended and nothing is written. A job that CMD leaves blocked (`job ask`) stays so; when it is decided, CMD is run again. "
+        "SIGTERM ends CMD and gives the job back.",
     )
     def work(
         session: Session,
@@ -53,13 +54,13 @@ def register(root: typer.Typer) -> None:
         ] = 10.0,
         logs: Annotated[Path | None, typer.Option(metavar="DIR", help="Where CMD's output is kept.")] = None,
     ) -> int:
-        from interlock.cli import worker
+        from interlock.cli import held, worker
 
         if shutil.which(cmd[0]) is None:
             raise usage(f"there is no command {cmd[0]}")
         session.client.side = session.client.side or "agent"
         return worker.run(
-            worker.Work(
+            held.Work(
                 client=session.client,
                 command=cmd,
                 roles=role or [],

@@ -1,28 +1,32 @@
-"""A worker: claims jobs, runs a command for each, keeps the lease while it runs, and reports how it ended."""
+"""A worker: claims jobs, runs a command for each, keeps the lease while it runs, and reports how it ended.
+
+A job that its command leaves blocked, to be decided by others, stays claimed; when they have decided, the worker resumes
+it and runs the command again.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import tempfile
-import threading
-import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from interlock.cli import result, screen
-from interlock.cli.client import ATTEMPTS, Client, RefusedError
+from interlock.cli.client import RefusedError
 from interlock.cli.exits import CONFLICT, LATER, NOTHING, OK, OWNER, REFUSED, RIGHT, CommandError, usage
+from interlock.cli.held import Claim, Work
 from interlock.cli.process import Running
+from interlock.domain import limits
+from interlock.domain.lifecycle import BLOCKED, UNBLOCKED
 
 LOOK = 0.1
 """Seconds between looks at the command, the lease and the signals."""
 IDLE = 5.0
 """Seconds before asking again when the bus could not answer."""
-FINAL_ATTEMPTS = 12
-"""How often an ending is sent (half a minute) before the worker gives up on the bus."""
 ENDED = frozenset({"lease_lost", "stop_requested", "not_holder", "not_found"})
 """Codes that say the claim is no longer this worker's."""
 
@@ -34,33 +38,30 @@ _POLICY = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """What a worker does: for which roles, with which command, under which lease (seconds).
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """A claim that is to be worked on, again where others have decided about its job meanwhile: ``taken`` is the answer
+    of the claim, ``worked`` are seconds of work under it before."""
 
-    ``lease`` None: the lease lasts three heartbeats. ``stop`` is set by a signal. ``report`` is told each
-    outcome.
-    """
+    taken: Mapping[str, Any]
+    worked: float
 
-    client: Client
-    command: Sequence[str]
-    roles: Sequence[str]
-    session: str
-    heartbeat: int
-    logs: Path
-    lease: int | None = None
-    once: bool = False
-    grace: float = 10.0
-    stop: threading.Event = field(default_factory=threading.Event)
-    report: Callable[[Mapping[str, Any]], object] = lambda _: None
+    @property
+    def fence(self) -> int:
+        """Of the claim."""
+        return int(self.taken["claim"]["fence"])
 
 
 def run(work: Work) -> int:
     """Work until stopped (or for one job with ``once``); answers the exit code."""
+    left: dict[str, _Left] = {}
     while not work.stop.is_set():
-        taken, pause = _next(work)
-        if taken is not None:
-            code = _attend(work, taken)
+        again, pause = _decided(work, left) if left else None, IDLE
+        if again is None:
+            taken, pause = _next(work)
+            again = _Left(taken, 0.0) if taken else None
+        if again is not None:
+            code = _attend(work, again, left)
         elif work.once:
             work.report({"job": None, "outcome": "nothing"})
             return NOTHING
@@ -72,92 +73,60 @@ def run(work: Work) -> int:
     return OK
 
 
+def _decided(work: Work, left: dict[str, _Left]) -> _Left | None:
+    """A job that was left to others and may go on now, resumed. Those that are not this worker's any more are forgotten."""
+    named = [
+        {"id": name, "fence": one.fence} for name, one in itertools.islice(left.items(), limits.CLAIMS_PAGE)
+    ]
+    try:
+        answer = work.fresh().call("claims.heartbeat", {"session": work.session, "jobs": named}).value
+        work.heed(answer)
+        status = {one["job"]: one.get("status") for one in answer["claims"] if not one.get("stop")}
+        for name in [str(one["id"]) for one in named]:
+            before = left.pop(name)
+            if status.get(name) == BLOCKED:
+                left[name] = before  # behind those that were not asked about yet
+            elif status.get(name) == UNBLOCKED:
+                return _resumed(work, name, before)
+    except CommandError as error:
+        if error.code not in {CONFLICT, LATER}:
+            raise
+        work.say_trouble(error.detail)
+    return None
+
+
+def _resumed(work: Work, job: str, before: _Left) -> _Left | None:
+    """The claim, resumed; None when somebody else was quicker."""
+    answer = work.fresh().call("claims.resume", {"fence": before.fence}, path={"job": job}).value
+    return _Left({**before.taken, **answer}, before.worked) if answer.get("claim") else None
+
+
 def _next(work: Work) -> tuple[dict[str, Any] | None, float]:
     """(a claimed job, or None; seconds until it is worth asking again)."""
     lease = {"lease_seconds": work.lease} if work.lease else {"heartbeat_seconds": work.heartbeat}
     body = {"roles": list(work.roles), "session": work.session, **lease}
     try:
-        answer = _fresh(work).call("claims.next", body).value
+        answer = work.fresh().call("claims.next", body).value
     except CommandError as error:
         if work.once or error.code not in {CONFLICT, LATER}:
             raise
-        screen.note(f"interlock: {screen.clean(error.detail)}; asking again in {IDLE:g} s")
+        work.say_trouble(error.detail)
         return None, IDLE
+    work.say_trouble()
     if answer.get("job") is None or answer.get("claim") is None:
         return None, answer.get("poll_after_ms", 1_000) / 1_000
     return answer, 0.0
 
 
-def _fresh(work: Work, attempts: int = ATTEMPTS) -> Client:
-    """The client with a new Idempotency-Key: each act of a worker is a call of its own."""
-    return replace(work.client, key=uuid.uuid4().hex, attempts=attempts)
-
-
-class _Claim:
-    """One claim while it is worked on: beats in the background, and remembers why it was lost."""
-
-    def __init__(self, work: Work, taken: Mapping[str, Any]) -> None:
-        self.work = work
-        self.job: dict[str, Any] = taken["job"]
-        self.id: str = self.job["id"]
-        self.fence: int = taken["claim"]["fence"]
-        self.lost = ""
-        self._done = threading.Event()
-        beat = taken["claim"].get("lease_seconds", work.lease or 3 * work.heartbeat) / 3
-        self._every = max(0.5, min(beat, work.heartbeat))
-        self._thread = threading.Thread(target=self._beat, daemon=True)
-        self._thread.start()
-
-    def _beat(self) -> None:
-        pause = self._every
-        while not self._done.wait(pause):
-            body = {"session": self.work.session, "jobs": [{"id": self.id, "fence": self.fence}]}
-            pause = self._every
-            try:
-                claims = _fresh(self.work, 1).call("claims.heartbeat", body).value["claims"]
-            except CommandError as error:
-                if error.code != LATER:
-                    self.lost = error.detail
-                    return
-                # The bus decides about the lease when it is back; until then the work goes on.
-                pause = min(1.0, self._every)
-                continue
-            mine = next(
-                (one for one in claims if one["job"] == self.id),
-                {"stop": {"detail": "the bus does not list it"}},
-            )
-            stop = mine.get("stop") or (
-                mine.get("fence") != self.fence and {"detail": f"the fence is {mine.get('fence')}"}
-            )
-            if stop:
-                self.lost = str(stop.get("detail") or stop.get("code"))
-                return
-
-    def write(self, operation: str, **body: Any) -> dict[str, Any]:
-        """One write under the claim."""
-        return self._client().call(operation, {"fence": self.fence, **body}, path={"job": self.id}).value
-
-    def read(self, operation: str, **query: Any) -> dict[str, Any]:
-        """One read of the job, as its agent."""
-        return self._client().call(operation, query=query, side="agent", path={"job": self.id}).value
-
-    def _client(self) -> Client:
-        return _fresh(self.work, ATTEMPTS if self.work.stop.is_set() else FINAL_ATTEMPTS)
-
-    def end(self) -> None:
-        """Stop beating."""
-        self._done.set()
-        self._thread.join(1.0)
-
-
-def _attend(work: Work, taken: Mapping[str, Any]) -> int:
-    """Run the command for one claimed job; answers the exit code of a worker that stops here."""
-    claim = _Claim(work, taken)
+def _attend(work: Work, begun: _Left, left: dict[str, _Left]) -> int:
+    """Run the command for one claimed job; answers the exit code of a worker that stops here. What it leaves to others
+    to decide about is added to ``left``."""
+    claim = Claim(work, begun.taken, begun.worked)
     screen.note(f"interlock: {claim.id} (fence {claim.fence}) {screen.clean(claim.job['summary'])}")
     told: dict[str, Any] = {"job": claim.id, "fence": claim.fence}
     try:
         with tempfile.TemporaryDirectory(prefix="interlock-job-") as folder:
-            running = _start(work, claim, taken, Path(folder))
+            running = _start(work, claim, Path(folder))
             try:
                 exit_code = _watch(work, claim, running)
             finally:
@@ -171,23 +140,25 @@ def _attend(work: Work, taken: Mapping[str, Any]) -> int:
             raise
     finally:
         claim.end()
+    if outcome == BLOCKED:
+        left[claim.id] = _Left(claim.taken, claim.worked)
     work.report({**told, "outcome": outcome})
     return code
 
 
-def _say_error(claim: _Claim, error: CommandError) -> None:
+def _say_error(claim: Claim, error: CommandError) -> None:
     screen.note(f"interlock: {claim.id}: {screen.clean(error.detail)}")
 
 
-def _start(work: Work, claim: _Claim, taken: Mapping[str, Any], folder: Path) -> Running:
-    payload = json.dumps(_task(claim, taken)).encode("ascii")
+def _start(work: Work, claim: Claim, folder: Path) -> Running:
+    payload = json.dumps(_task(claim)).encode("ascii")
     file = folder / "job.json"
     file.write_bytes(payload)
     settings = work.client.settings
     hidden = _NOT_FOR_COMMANDS.union(_POLICY.values())
     environment = {
         **{name: value for name, value in os.environ.items() if name not in hidden},
-        **_policy(taken),
+        **_policy(claim.taken),
         "INTERLOCK_JOB_FILE": str(file),
         "INTERLOCK_JOB": claim.id,
         "INTERLOCK_FENCE": str(claim.fence),
@@ -196,18 +167,27 @@ def _start(work: Work, claim: _Claim, taken: Mapping[str, Any], folder: Path) ->
         "INTERLOCK_PROJECT": settings.project,
     }
     try:
-        return Running(work.command, payload, environment, work.logs / f"{claim.id}-{claim.fence}.log")
+        return Running(work.command, payload, environment, _log(work, claim))
     except OSError as error:
         claim.write("claims.release", reason="the worker could not start its command")
         raise usage(f"cannot run {work.command[0]}: {error.strerror}") from error
 
 
-def _task(claim: _Claim, taken: Mapping[str, Any]) -> dict[str, Any]:
-    """What the command gets: the job, what its upstream jobs came to, and for a retry why a review sent it back."""
+def _log(work: Work, claim: Claim) -> Path:
+    """The file of the command's output; each run under a claim has its own."""
+    names = (f"{claim.id}-{claim.fence}{'' if run == 1 else f'-{run}'}.log" for run in itertools.count(1))
+    return next(work.logs / name for name in names if not (claim.again and (work.logs / name).exists()))
+
+
+def _task(claim: Claim) -> dict[str, Any]:
+    """What the command gets: the job, what its upstream jobs came to, for a retry why a review sent it back, and what
+    was decided about it, where somebody has worked on it before."""
+    fresh = claim.fence == 1 and not claim.again
     return {
         **claim.job,
-        "upstream_results": taken.get("upstream_results") or [],
+        "upstream_results": claim.taken.get("upstream_results") or [],
         "reopen_context": claim.read("jobs.reopen_context") if claim.job.get("reopen_of") else None,
+        "decisions": [] if fresh else claim.decisions(),
     }
 
 
@@ -221,17 +201,17 @@ def _policy(taken: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _watch(work: Work, claim: _Claim, running: Running) -> int | None:
-    """The command's exit code; None when it was ended by a lost lease or by a signal to the worker."""
+def _watch(work: Work, claim: Claim, running: Running) -> int | None:
+    """The command's exit code; None when it was ended: its lease is lost, its budget spent, or the worker told to stop."""
     while (code := running.wait(LOOK)) is None:
-        if claim.lost or work.stop.is_set():
+        if claim.lost or claim.halted or work.stop.is_set():
             running.end(work.grace)
             return None
     return code
 
 
 def _report(
-    claim: _Claim, running: Running, exit_code: int | None, checksum: str, size: int
+    claim: Claim, running: Running, exit_code: int | None, checksum: str, size: int
 ) -> tuple[str, int]:
     """Tell the bus how the command ended: (outcome, exit code)."""
     if claim.lost:
@@ -248,57 +228,81 @@ def _report(
             "checksum": checksum,
             "metadata": {"bytes": size},
         }
-        _attach(claim, log)
-        if exit_code is None:
-            claim.write("claims.release", reason="the worker was stopped")
-            screen.note(f"interlock: {claim.id} released")
-            return "released", OK
         if exit_code == 0:
-            return _complete(claim, running)
-        return _fail(claim, *result.failure(exit_code, bytes(running.stdout), bytes(running.stderr)))
+            return _complete(claim, running, log)
+        if exit_code is not None and claim.read("jobs.get")["job"]["status"] == BLOCKED:
+            return _own_doing(claim, BLOCKED)
+        _attach(claim, log)
+        if exit_code is not None:
+            return _fail(claim, *result.failure(exit_code, bytes(running.stdout), bytes(running.stderr)))
+        if claim.halted:
+            screen.note(f"interlock: {claim.id}: CMD was ended: {screen.clean(claim.halted)}")
+            return BLOCKED, OWNER
+        claim.finish("claims.release", reason="the worker was stopped")
+        screen.note(f"interlock: {claim.id} released")
+        return "released", OK
     except RefusedError as refused:
         return _refused(claim, refused)
 
 
-def _attach(claim: _Claim, log: Mapping[str, Any]) -> None:
+def _attach(claim: Claim, log: Mapping[str, Any]) -> None:
     try:
         claim.write("jobs.attach", **log)
     except RefusedError as refused:
         # Without its log a job can still end well; without its claim it cannot.
         if refused.problem_code in ENDED or refused.code == RIGHT:
             raise
-        screen.note(f"interlock: {claim.id}: the log was not attached ({screen.clean(refused.detail)})")
+        _without_log(claim, refused)
 
 
-def _complete(claim: _Claim, running: Running) -> tuple[str, int]:
+def _without_log(claim: Claim, refused: RefusedError) -> None:
+    screen.note(f"interlock: {claim.id}: the log was not attached ({screen.clean(refused.detail)})")
+
+
+def _complete(claim: Claim, running: Running, log: Mapping[str, Any]) -> tuple[str, int]:
+    """Complete, with the log in the same call: attached before, it would change the work that a review has approved."""
     data = result.last_object(bytes(running.stdout))
+    said = {"data": data} if data is not None else {}
     try:
-        claim.write("claims.complete", **({"result": {"data": data}} if data is not None else {}))
+        try:
+            claim.finish("claims.complete", result={**said, "artifacts": [log]})
+        except RefusedError as refused:
+            if refused.problem_code != "limit_reached":
+                raise
+            _without_log(claim, refused)
+            claim.finish("claims.complete", **({"result": said} if said else {}))
     except RefusedError as refused:
         if refused.code != REFUSED or refused.problem_code in ENDED:
             raise
         # The bus does not take this ending (evidence is missing, the result is too large): the job must not hang.
+        _attach(claim, log)
         return _fail(claim, f"the completion was refused: {refused.detail}", {"code": refused.problem_code})
     screen.note(f"interlock: {claim.id} completed")
     return "completed", OK
 
 
-def _fail(claim: _Claim, reason: str, data: Mapping[str, Any]) -> tuple[str, int]:
-    claim.write("claims.fail", reason=reason, data=dict(data))
+def _fail(claim: Claim, reason: str, data: Mapping[str, Any]) -> tuple[str, int]:
+    claim.finish("claims.fail", reason=reason, data=dict(data))
     screen.note(f"interlock: {claim.id} failed: {screen.clean(reason[:200])}")
     return "failed", REFUSED
 
 
-_OWN_DOING = {"completed": OK, "failed": REFUSED, "cancelled": REFUSED, "blocked": OWNER}
+_OWN_DOING = {"completed": OK, "failed": REFUSED, "cancelled": REFUSED, BLOCKED: OWNER}
 
 
-def _refused(claim: _Claim, refused: RefusedError) -> tuple[str, int]:
+def _own_doing(claim: Claim, status: str) -> tuple[str, int]:
+    screen.note(f"interlock: {claim.id}: its command has ended and left it {status}")
+    return status, _OWN_DOING[status]
+
+
+def _refused(claim: Claim, refused: RefusedError) -> tuple[str, int]:
     """The bus did not take the ending: the claim is lost, or the command itself has moved its job."""
     if refused.problem_code == "wrong_state":
         job = claim.read("jobs.get")["job"]
-        if job["fence"] == claim.fence and job["status"] in _OWN_DOING:
-            screen.note(f"interlock: {claim.id}: its command has left it {job['status']}")
-            return str(job["status"]), _OWN_DOING[job["status"]]
+        # A decision that came before the command had ended leaves it unblocked, and not resumed: it was left to others too.
+        status = BLOCKED if job["status"] == UNBLOCKED else str(job["status"])
+        if job["fence"] == claim.fence and status in _OWN_DOING:
+            return _own_doing(claim, status)
     if refused.problem_code in ENDED:
         claim.lost = refused.detail
         if _sent_back(claim):
@@ -311,12 +315,12 @@ def _refused(claim: _Claim, refused: RefusedError) -> tuple[str, int]:
     raise refused
 
 
-def _rejected(claim: _Claim) -> tuple[str, int]:
+def _rejected(claim: Claim) -> tuple[str, int]:
     screen.note(f"interlock: {claim.id}: its command has sent the reviewed work back")
     return "rejected", OK
 
 
-def _sent_back(claim: _Claim) -> bool:
+def _sent_back(claim: Claim) -> bool:
     """Whether the claim ended because its own command rejected what it reviewed: then it has done its work."""
     try:
         cursor: str | None = ""

@@ -25,7 +25,8 @@ def register(root: typer.Typer) -> None:
         "demo",
         help="Show the main job on real input.\n\nFour workers rehearse a release of a Git repository by a plan of real commands. One worker is "
         "killed with kill -9, another takes over, the late write is refused; a failure takes what waits for it along, and all of it "
-        "comes back; a review sends work back and accepts the retry; a rule makes the job that follows. The ledger is verified.",
+        "comes back; an owner stops an agent that hangs; a review sends work back and accepts the retry; a rule makes the job that "
+        "follows; an agent asks, an owner decides, the agent goes on. The ledger is verified.",
         short_help="Show the main job on real input.",
     )
     def demo(
@@ -113,12 +114,17 @@ def _tell(show: Any, story: Any) -> None:
         show.line(f"WRONG: {problem}")
     if not story.problems:
         killed, review = found["killed"], found["review"]
+        stopped, decided = found["stopped"], found["decision"]
         show.line(
             f"{killed['worker']} was killed in mid-job; somebody else finished it, and the late write was refused."
         )
         show.line(
             f"{review['written_by']}'s notes were sent back by {review['rejected_by']}, mended by {review['mended_by']}, "
             f"accepted by {review['accepted_by']}."
+        )
+        show.line(
+            f"{stopped['worker']} hung and was stopped by an owner; somebody else did the job. {decided['asked_by']} asked, and an "
+            f"owner decided: {decided['answer']}."
         )
         show.line(f"Every job is completed. {show.seconds:.0f} s in all.")
 

@@ -69,17 +69,17 @@ def review(job: Job, built: Path) -> Said:
     return {"says": f"{_count(_products(built), 'checksum')} compared", "verdict": "accepted"}
 
 
-def release(_: Job, built: Path) -> Said:
-    """Put what was built and the accepted notes where releases stand, and compare every checksum there."""
-    shelf = built.parent / "release"
-    shelf.mkdir(exist_ok=True)
+def release(job: Job, built: Path) -> Said:
+    """Put what was built and the accepted notes on the shelf that an owner has chosen, and compare every checksum there."""
+    shelf = built.parent / "release" / job["answer"]
+    shelf.mkdir(parents=True, exist_ok=True)
     text = (built / NOTES).read_text("utf-8")
     for file in (*_products(built), built / NOTES):
         shutil.copy(file, shelf)
     wrong = [file.name for file in _products(shelf) if _digest(file) not in text]
     if wrong:
         sys.exit(f"the checksum of {', '.join(wrong)} is not that of the notes")
-    return {"says": f"{_count(list(shelf.iterdir()), 'file')} released, the checksums fit"}
+    return {"says": f"{_count(list(shelf.iterdir()), 'file')} released to {shelf.name}, the checksums fit"}
 
 
 def _products(folder: Path) -> list[Path]:

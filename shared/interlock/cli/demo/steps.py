@@ -24,7 +24,8 @@ TESTS = 4
 class Step:
     """One job: ``command`` runs in the checkout; ``makes`` is evidence that completion must show.
 
-    ``reads``: the command gets the job on standard input, and prints a JSON object last.
+    ``reads``: the command gets the job on standard input, and prints a JSON object last. ``asks``: what is asked of
+    owners before it begins; the command gets the ``answer``. ``hangs``: its first claim comes to nothing.
     """
 
     name: str
@@ -40,6 +41,8 @@ class Step:
     reads: bool = False
     routing: tuple[Mapping[str, Any], ...] = ()
     independent: bool = False
+    asks: Mapping[str, Any] | None = None
+    hangs: bool = False
 
     def context(self, checkout: Checkout, output: Path) -> dict[str, Any]:
         """What the worker's command needs to know."""
@@ -50,6 +53,10 @@ class Step:
             "commit": checkout.commit,
             "reads": self.reads,
         }
+        if self.asks:
+            context["asks"] = dict(self.asks)
+        if self.hangs:
+            context["hangs"] = True
         if self.makes:
             context["artifact"] = {"type": self.makes[0], "folder": str(output), "pattern": self.makes[1]}
         return context
@@ -115,7 +122,7 @@ def _checks(checkout: Checkout, output: Path) -> list[Step]:
             "high" if not tests else "normal",
         ),
         Step("statistics", "Count files and lines by language", "developer", _look("statistics")),
-        Step("links", "Check the relative links of the Markdown pages", "qa", _look("links")),
+        Step("links", "Check the relative links of the Markdown pages", "qa", _look("links"), hangs=True),
         Step("compile", "Compile every Python file", "qa", (*PYTHON, "-m", "compileall", "-q", "."), "low"),
     ]
     return sorted(steps, key=lambda step: ("urgent", "high", "normal", "low").index(step.priority))
@@ -123,7 +130,19 @@ def _checks(checkout: Checkout, output: Path) -> list[Step]:
 
 def _release(checkout: Checkout, output: Path) -> dict[str, Any]:
     """The rule that an accepted review is followed by the release."""
-    step = Step("release", "Release what was accepted", "ops", _desk("release", output), reads=True)
+    step = Step(
+        "release",
+        "Release what was accepted",
+        "ops",
+        _desk("release", output),
+        reads=True,
+        asks={
+            "prompt": "To which shelf does this release go?",
+            "blocker": "Nothing is copied before that.",
+            "risk": "Whoever takes from the stable shelf gets it at once.",
+            "options": ["stable", "preview"],
+        },
+    )
     return {
         "role": step.role,
         "summary": step.summary,

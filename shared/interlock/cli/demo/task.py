@@ -2,7 +2,8 @@
 
 Reads the job on standard input (and hands it to a command that ``reads`` it), streams the command's output, uploads
 what it built as evidence, and prints a JSON object last: that becomes the job's result. A command that ends with
-:data:`SENDS_BACK` has reviewed, and its upstream job is rejected.
+:data:`SENDS_BACK` has reviewed, and its upstream job is rejected. Where the context says what to ask, owners are asked
+first, and the command gets their answer.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 from interlock.cli import files
 from interlock.cli.client import Client
+from interlock.cli.demo.crew import PROGRAM
 from interlock.cli.demo.desk import SENDS_BACK
 from interlock.cli.demo.steps import clean_environment
 from interlock.cli.settings import load
@@ -36,6 +38,10 @@ def main() -> int:
     context = job["context"]
     sys.stderr.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a real stream here
     print(BEGUN, context["step"], flush=True, file=sys.stderr)
+    if context.get("hangs") and os.environ["INTERLOCK_FENCE"] == "1":
+        threading.Event().wait()
+    if "asks" in context:
+        job["answer"] = _ask(job["id"], context["asks"])
     started = time.monotonic()
     code, said = _run(context, job if context.get("reads") else None)
     if code == SENDS_BACK:
@@ -86,6 +92,15 @@ def _upload(job: str, wanted: dict[str, str]) -> dict[str, str]:
     body = {"fence": int(os.environ["INTERLOCK_FENCE"]), "type": wanted["type"], **described}
     files.attach(Client(load()), job, body, built)
     return {"built": built.name, "sha256": described["sha256"]}
+
+
+def _ask(job: str, question: dict[str, Any]) -> str:
+    """Ask, wait for the answer while the worker keeps the claim, and go on: as a script would do it."""
+    texts = [part for name in ("prompt", "blocker", "risk") for part in (f"--{name}", question[name])]
+    options = [part for option in question["options"] for part in ("--option", option)]
+    command = [*PROGRAM, "job", "ask", job, *texts, *options, "--until-answered", "--resume", "--json"]
+    asked = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, encoding="utf-8")  # noqa: S603 - this program
+    return str(json.loads(asked.stdout)["decision"]["answer"])
 
 
 def _reject(job: dict[str, Any], reason: str) -> None:

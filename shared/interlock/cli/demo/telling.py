@@ -11,6 +11,11 @@ _LONG = 120
 
 def words(kind: str, event: Mapping[str, Any], name: Callable[[str], str]) -> str:
     """An event as a sentence; empty for what is not worth one. ``name`` names a job by its id."""
+    return _of_holding(kind, event) or _of_the_graph(kind, event, name)
+
+
+def _of_holding(kind: str, event: Mapping[str, Any]) -> str:
+    """Who takes, keeps, leaves a job, and who decides about it."""
     who, data = event["actor"]["label"], event["data"]
     match kind:
         case "claimed":
@@ -19,6 +24,24 @@ def words(kind: str, event: Mapping[str, Any], name: Callable[[str], str]) -> st
         case "lease_expired":
             again = " again" if event["to"] == "published" else ""
             return f"the lease has lapsed: {event['to']}{again}"
+        case "stopped":
+            again = " again" if event["to"] == "published" else ""
+            return f"taken from its holder by {who}: {event['to']}{again}"
+        case "decision_requested":
+            return f"{who} asks, and waits"
+        case "decision_answered":
+            return f"{who} decides: {_short(data['answer'])}"
+        case "resumed":
+            return f"{who} goes on"
+        case "completed" | "released":
+            return f"{kind} by {who}"
+    return ""
+
+
+def _of_the_graph(kind: str, event: Mapping[str, Any], name: Callable[[str], str]) -> str:
+    """What fails, comes back, is sent back and follows, and what was uploaded."""
+    who, data = event["actor"]["label"], event["data"]
+    match kind:
         case "artifact_added":
             kinds = {one["type"] for one in data["artifacts"] if one.get("state") == "verified"}
             return f"{who} uploaded evidence, verified: {', '.join(sorted(kinds))}" if kinds else ""
@@ -37,8 +60,6 @@ def words(kind: str, event: Mapping[str, Any], name: Callable[[str], str]) -> st
             return f"{kind} by cascade; it began with {name(data['caused_by']['root'])}"
         case "failed" | "cancelled":
             return f"{kind} by {who}: {_short(brief(data[_REASONS[kind]]))}"
-        case "completed" | "released":
-            return f"{kind} by {who}"
     return ""
 
 

@@ -6,10 +6,19 @@ told by the story; what a scene waits for may have happened before it began.
 
 from __future__ import annotations
 
-from interlock.cli.demo.scenes import cascade, crew, ending, plan, review, routing, takeover
+from interlock.cli.demo.scenes import cascade, crew, ending, plan, question, review, routing, stop, takeover
 from interlock.cli.demo.story import NothingMoreError, Story
 
-SCENES = (plan.play, crew.play, cascade.play, takeover.play, review.play, routing.play)
+SCENES = (
+    plan.play,
+    crew.play,
+    cascade.play,
+    stop.play,
+    takeover.play,
+    review.play,
+    routing.play,
+    question.play,
+)
 
 
 def play(story: Story) -> None:
