@@ -20,8 +20,8 @@ from interlock.domain.job import Job
 from interlock.store import conditions, keys
 from interlock.store.ports import Item, Key, Put, Query
 
-LOOK = 10
-"""Slots whose jobs are looked at together, until one of them is free."""
+LOOK = 2
+"""Slots whose jobs are looked at first; each further look takes twice as many, until one is found free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +37,16 @@ class Place:
 def find(bus: Bus, project: str, scope: Scope, now: int) -> Place | Reason:
     """A slot of the scope, chosen at random among those that are free, or the reason why none is. Writes nothing.
 
-    Jobs are looked at a few at a time, in random order, and none where a slot was never taken. A lapsed lease counts
+    Jobs are looked at a few at first and then more, in random order, and none where a slot was never taken. A lapsed lease counts
     as live while another slot is free: its holder may still renew it.
     """
     pk = keys.slots_partition(project, scope.kind, scope.id)
     slots = [_slot(row) for row in bus.store.table.query(Query(pk, limit=limits.CLAIM_CAP[1])).items]
     unseen = sorted(dict.fromkeys(slot.job for slot in slots), key=lambda _: bus.entropy(4))
     heads: dict[str, Job | None] = {}
+    look = LOOK
     while not (numbers := rules.free(slots, heads, scope.cap)) and unseen:
-        some, unseen = unseen[:LOOK], unseen[LOOK:]
+        some, unseen, look = unseen[:look], unseen[look:], look * 2
         heads |= {**dict.fromkeys(some), **load.job_heads(bus, project, some)}
     lapsed: list[Job] = []
     if not numbers:
