@@ -281,6 +281,14 @@ class TestConditions:
             assert holds(table, KEY, conditions.report_next("ada", 2, 3, 0))
             for other in (("bob", 2, 3, 0), ("ada", 1, 3, 0), ("ada", 2, 4, 0), ("ada", 2, 3, 1)):
                 assert not holds(table, KEY, conditions.report_next(*other)), other
+        held = conditions.held("ada", 2, 3, ["blocked"])
+        assert holds(table, KEY, held.with_reports(0))
+        table.write(Update(KEY, {"reports": 2}))
+        for condition in (conditions.report_next("ada", 2, 3, 2), held, held.with_reports(2)):
+            assert holds(table, KEY, condition), condition
+        for reports in (0, 1, 3):
+            assert not holds(table, KEY, held.with_reports(reports))
+            assert not holds(table, KEY, conditions.report_next("ada", 2, 3, reports))
 
     def test_what_went_to_the_archive_has_no_version_to_decide_on(self, table):
         table.write(Update(KEY, {"archived": {"at": 1}}))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 from tests.meta.scene import Scene
 from tests.sim.requests_presence import USAGE, daily
+
+from interlock.app import timers
 
 
 def presence(scene: Scene) -> None:
     """All of it."""
     stopped(scene)
+    stopped_at_the_last_moment(scene)
     gone_and_back(scene)
     spent(scene)
 
@@ -27,6 +32,29 @@ def stopped(scene: Scene) -> None:
     scene.owner("GET", "P/workers")
     scene.owner("DELETE", f"P/broadcasts/{told}")
     scene.pump()
+
+
+def stopped_at_the_last_moment(scene: Scene) -> None:
+    """What the call did not see, or died before it could end it, is ended later: by the timer, and by redrive."""
+    w = scene.w
+    for name in ("late", "later"):
+        agent = w.enrol(name)
+        w.claim(w.job(), token=name)
+        with patch.object(timers, "empty_hands", return_value=0):
+            scene.owner("POST", f"P/agents/{agent}/stop", {"reason": "r"})
+        w.dispatch()
+        w.clock.advance(31)
+        if name == "later":
+            redriven(scene)
+        scene.pump()
+
+
+def redriven(scene: Scene) -> None:
+    """What is due of the lease queue ends among the dead letters, and is handled from there."""
+    for message in scene.w.bus.store.queues.receive("lease"):
+        scene.w.bus.store.queues.send("lease-dead", [(message.body, 0)])
+        scene.w.bus.store.queues.delete("lease", [message.receipt])
+    scene.owner("POST", "/v1/dead-letters/redrive", {"queue": "lease-dead"})
 
 
 def gone_and_back(scene: Scene) -> None:

@@ -58,6 +58,7 @@ def claim_next(call: Call) -> Answer:
         taken = _walk(call, open_roles, room, skipped)
         if taken is None and _free_what_is_late(call.bus, project, open_roles, call.now):
             taken = _walk(call, open_roles, room, skipped)
+            presence.seen(call, 0)  # what was late may have been its own, and it is not gone
     if taken is None and call.key and (open_roles or skipped["cap_reached"]):
         taken = _repeat(call)  # a twin may have been faster
     if taken:

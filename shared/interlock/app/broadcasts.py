@@ -16,11 +16,6 @@ from interlock.domain.ledger import Fact
 from interlock.errors import InterlockError
 
 
-def live(project: Project, now: int) -> dict[str, Mapping[str, Any]]:
-    """The broadcasts that have not ended, oldest first."""
-    return {name: entry for name, entry in (project.broadcasts or {}).items() if now < entry["until"]}
-
-
 def create(call: Call) -> Answer:
     """Tell the agents of the project (or those of some roles) something, for a time."""
     body = call.body
@@ -40,7 +35,7 @@ def create(call: Call) -> Answer:
     }
 
     def decision(project: Project) -> Change:
-        there = live(project, call.now)
+        there = project.told(call.now)
         if len(there) >= limits.BROADCASTS:
             raise InterlockError(
                 "limit_reached",
@@ -62,7 +57,7 @@ def delete(call: Call) -> Answer:
     gone: list[Mapping[str, Any]] = []
 
     def decision(project: Project) -> Change:
-        there = live(project, call.now)
+        there = project.told(call.now)
         if name not in there:
             raise InterlockError("not_found", f"there is no broadcast {name}")
         gone[:] = [there.pop(name)]

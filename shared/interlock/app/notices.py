@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from interlock.app import attention, broadcasts, decisions, views
+from interlock.app import attention, decisions, views
 from interlock.app.call import Bus, Call, the_project
 from interlock.domain import limits
 from interlock.domain.decision import ANSWERED, OPEN
@@ -27,9 +27,7 @@ def of_agent(call: Call, held: Sequence[Job]) -> list[dict[str, Any]]:
     if actor.kind != "agent":
         return []
     found = [
-        _broadcast(name, entry)
-        for name, entry in broadcasts.live(project, call.now).items()
-        if _concerns(entry, actor)
+        _broadcast(name, entry) for name, entry in project.told(call.now).items() if _concerns(entry, actor)
     ]
     found += [_paused(target, pause) for target, pause in project.pauses.items() if _binds(target, actor)]
     found += [

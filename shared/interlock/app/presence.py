@@ -13,7 +13,7 @@ from interlock.app import load, write
 from interlock.app.call import Bus, Call
 from interlock.domain import presence as rules
 from interlock.domain.identity import SYSTEM, Actor
-from interlock.domain.job import Change
+from interlock.domain.job import Change, Job
 from interlock.domain.ledger import Fact
 from interlock.domain.lifecycle import LEASED
 from interlock.domain.presence import Presence, Sign
@@ -46,18 +46,18 @@ def seen(call: Call, every: int) -> None:
     known, sign = read(bus, project, [agent])[agent]
     if sign is None or call.now - sign.at >= every or (known and known.stale_at is not None):
         session, key = call.body.get("session"), keys.seen(project, agent)
-        row = {"pk": key.pk, "sk": key.sk, "at": call.now, **({"session": session} if session else {})}
+        row = {"pk": key.pk, "sk": key.sk, "at": bus.clock(), **({"session": session} if session else {})}
         bus.store.table.write(Put(key, row))
-    back(bus, known, call.actor, call.now)
+    back(bus, known, call.actor, bus.clock())
 
 
 def back(bus: Bus, known: Presence | None, who: Actor, at: int) -> None:
     """An agent that was missed has given a sign of life at ``at``: one `agent.back`, however many come at once."""
-    if known is None or known.stale_at is None or known.stale_at >= at:
+    if known is None or known.stale_at is None or known.stale_at > at:
         return
 
     def attempt(found: Presence) -> Presence:
-        if found.stale_at is None or found.stale_at >= at:
+        if found.stale_at is None or found.stale_at > at:
             return found
         fact = Fact("agent.back", data={"agent": found.id, "stale_since": rfc3339(found.stale_at)})
         return write.change(bus, found, who, bus.clock(), Change({"stale_at": None}, (fact,)))
@@ -65,9 +65,12 @@ def back(bus: Bus, known: Presence | None, who: Actor, at: int) -> None:
     write.decide(lambda again: write.reload(bus, known) if again else known, attempt)
 
 
-def showed_life(bus: Bus, project: str, agent: str, at: int) -> None:
-    """What an agent holds says that it was there at ``at``: it is not missed any more, if it was before."""
-    item = bus.store.table.get(keys.head(project, "presence", agent), consistent=False)
+def showed_life(bus: Bus, job: Job, now: int) -> None:
+    """A claim says when its holder was there: it is not missed any more, if it was before that."""
+    at = rules.shown_by(job, now)
+    if job.assignee is None or at is None:
+        return
+    item = bus.store.table.get(keys.head(job.project, "presence", job.assignee), consistent=False)
     if item is not None:
         back(bus, items.presence(item), SYSTEM, at)
 
@@ -82,12 +85,12 @@ def look_after(bus: Bus, body: Mapping[str, Any]) -> None:
         return
     for _ in range(write.TRIES):
         known, sign = read(bus, project, [name], consistent=True)[name]
-        if (known and known.stale_at is not None) or (sign and sign.at > at):
+        if (known and known.stale_at is not None) or (sign and sign.at >= at):
             return
         held, now = load.held_jobs(bus, project, name)[0], bus.clock()
         if any(job.status in LEASED and not job.lapsed(now) for job in held):
             return
-        last = rules.last_seen(sign, held)
+        last = rules.last_seen(sign, held, now)
         data = {"agent": name, "job": body["job"], "last_seen": None if last is None else rfc3339(last)}
         fact = Fact("agent.stale", data=data)
         try:

@@ -67,17 +67,19 @@ def create(call: Call) -> Answer:
         item = call.bus.store.table.get(keys.project_head(body["id"]))
         known = items.project(item) if item else project
         if repeats.is_repeat(call, known.ops):
-            return Answer({"project": views.project(known)}, replayed=True, version=known.version)
+            return Answer({"project": views.project(known, call.now)}, replayed=True, version=known.version)
         raise InterlockError(
             "already_exists", f"there is a project {body['id']!r}", errors=[FieldError("id", "taken")]
         ) from None
-    return Answer({"project": views.project(made)}, created=True, version=made.version)
+    return Answer({"project": views.project(made, call.now)}, created=True, version=made.version)
 
 
 def list_all(call: Call) -> Answer:
     """All projects of the installation."""
     found, cursor = load.members(call, INSTALLATION, "project")
-    return Answer({"items": [views.project(items.project(item)) for item in found], "next_cursor": cursor})
+    return Answer(
+        {"items": [views.project(items.project(item), call.now) for item in found], "next_cursor": cursor}
+    )
 
 
 def every_project(bus: Bus) -> Iterator[Project]:
@@ -98,7 +100,7 @@ def every_project(bus: Bus) -> Iterator[Project]:
 def get(call: Call) -> Answer:
     """Read a project."""
     project = the_project(call)
-    return Answer({"project": views.project(project)}, version=project.version)
+    return Answer({"project": views.project(project, call.now)}, version=project.version)
 
 
 def update(call: Call) -> Answer:
@@ -124,7 +126,7 @@ def update(call: Call) -> Answer:
         return Change(attributes, (Fact("project.updated", data={"changes": changes}),)) if changes else None
 
     project, _ = amend(call, decision)
-    return Answer({"project": views.project(project)}, version=project.version)
+    return Answer({"project": views.project(project, call.now)}, version=project.version)
 
 
 def _target(call: Call) -> str:

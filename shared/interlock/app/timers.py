@@ -19,7 +19,7 @@ from interlock.domain.ledger import Fact
 from interlock.domain.lifecycle import ENDED, IN_PROGRESS, LEASED, PENDING, PUBLISHED
 from interlock.domain.outbox import Message
 from interlock.store import conditions, items, keys
-from interlock.store.ports import Query
+from interlock.store.ports import Check, Query
 
 QUEUE = "lease"
 
@@ -31,9 +31,8 @@ def handle(bus: Bus, body: Mapping[str, Any], receives: int) -> None:
         return
     if body["kind"] == "retire":
         item = bus.store.table.get(keys.head(body["project"], "agent", body["agent"]))
-        agent = items.agent(item) if item else None
-        if agent is not None and (agent.retired_at or agent.stop is not None):
-            empty_hands(bus, agent)
+        if item is not None:
+            empty_hands(bus, items.agent(item))
         return
     for _ in range(write.TRIES):
         job = load.job_head(bus, body["project"], body["job"])
@@ -43,12 +42,13 @@ def handle(bus: Bus, body: Mapping[str, Any], receives: int) -> None:
 
 
 def _lease(bus: Bus, job: Job, body: Mapping[str, Any], receives: int) -> bool:
-    if job.fence != body["fence"] or job.status not in LEASED or job.lease_until is None:
+    if job.fence != body["fence"]:
         return True
     if job.lapsed(bus.clock()):
         return expire(bus, job, bus.clock()) is not None
-    if job.assignee and job.started_at:
-        presence.showed_life(bus, job.project, job.assignee, job.started_at)
+    presence.showed_life(bus, job, bus.clock())
+    if job.status not in LEASED or job.lease_until is None:
+        return True
     job = spending.judge(bus, job, bus.clock())
     if job.status not in LEASED or job.lease_until is None:
         return True
@@ -152,18 +152,29 @@ def open_if_due(bus: Bus, project: str, job_id: str, now: int) -> bool:
 
 
 def empty_hands(bus: Bus, agent: Agent) -> int:
-    """Stop every claim of a retired or stopped agent; answers how many."""
-    stopped, then, reason = 0, "publish", "agent_retired"
-    if agent.stop is not None and not agent.retired_at:
-        then, reason = agent.stop["then"], agent.stop["reason"]
+    """Stop every claim of an agent, as long as it is retired or stopped; answers how many.
+
+    An owner may let it go on meanwhile: what it claims from then on is not touched.
+    """
+    stopped = 0
     for job in _held(bus, agent.project, agent.id):
         current: Job | None = job
         while current is not None and current.held_by(agent.id):
+            if not agent.retired_at and agent.stop is None:
+                return stopped
+            then, reason = "publish", "agent_retired"
+            if agent.stop is not None and not agent.retired_at:
+                then, reason = agent.stop["then"], agent.stop["reason"]
             now = bus.clock()
-            if _written(bus, current, moves.stop(current, now, then, reason, None), now):
-                stopped += 1
-                break
-            current = load.job_head(bus, agent.project, job.id)
+            change = moves.stop(current, now, then, reason, None)
+            as_it_is = Check(items.head_key(agent), conditions.unchanged(agent.version))
+            try:
+                write.change(bus, current, SYSTEM, now, change, parts=[as_it_is])
+            except write.Lost:
+                current, agent = load.job_head(bus, agent.project, job.id), write.reload(bus, agent)
+                continue
+            stopped += 1
+            break
     return stopped
 
 

@@ -263,15 +263,15 @@ def broadcast(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def project(found: Project) -> dict[str, Any]:
-    """A project."""
+def project(found: Project, now: int) -> dict[str, Any]:
+    """A project, with the broadcasts that have not ended."""
     return {
         "id": found.id,
         "title": found.title,
         "settings": {**found.settings, "daily_budget": amounts(found.settings.get("daily_budget"))},
         "roles": sorted(found.roles),
         "paused": pauses(found),
-        "broadcasts": [broadcast(name, entry) for name, entry in (found.broadcasts or {}).items()],
+        "broadcasts": [broadcast(name, entry) for name, entry in found.told(now).items()],
         "created_at": moment(found.created_at),
         "version": found.version,
         "digest": found.digest,

@@ -51,13 +51,17 @@ def _held_rows(
     if not agents:
         return {}, frozenset()
     ids = sorted(agent.id for agent in agents)
-    query = Query(keys.live_partition(project), index=1, lower=f"{ids[0]}#", upper=f"{ids[-1]}#~", limit=ROWS)
-    page = bus.store.table.query(query)
-    found: dict[str, list[Item]] = {}
-    for row in page.items:
-        found.setdefault(row["g1sk"].partition("#")[0], []).append(row)
-    last = page.items[-1]["g1sk"].partition("#")[0] if page.more and page.items else None
-    return found, frozenset(name for name in ids if last is not None and name >= last)
+    lower, found, cut = f"{ids[0]}#", dict[str, list[Item]](), set[str]()
+    while True:
+        query = Query(keys.live_partition(project), index=1, lower=lower, upper=f"{ids[-1]}#~", limit=ROWS)
+        page = bus.store.table.query(query)
+        for row in page.items:
+            found.setdefault(row["g1sk"].partition("#")[0], []).append(row)
+        if not page.more or not page.items:
+            return found, frozenset(cut)
+        # of whoever holds so much no more is shown; the next one's begin behind it
+        cut.add(last := page.items[-1]["g1sk"].partition("#")[0])
+        lower = f"{last}#~"
 
 
 def _shown(
@@ -71,7 +75,7 @@ def _shown(
     more: bool,
 ) -> Mapping[str, Any]:
     known, sign = there
-    last = presence.last_seen(sign, held)
+    last = presence.last_seen(sign, held, now)
     since = presence.stale_since(known, last)
     return {
         "agent": agent.id,
@@ -80,7 +84,7 @@ def _shown(
         "state": presence.state(agent, project, held, now, missed=since is not None),
         "last_seen": views.moment(last),
         "seconds_since_seen": None if last is None else max(0, now - last) // limits.SECOND,
-        "session": presence.session(sign, held),
+        "session": presence.session(sign, held, now),
         "beats_missed": presence.beats_missed(held, now),
         "holds": [views.holding(job, now) for job in seen],
         "holds_more": more,

@@ -122,7 +122,7 @@ def changing(
     to_remove += ["quiet", *(name for name in ("g1pk", "g1sk") if name not in to_set)]
     relied_on = condition or conditions.unchanged(head.version)
     if isinstance(head, Job) and head.status in HELD:
-        relied_on = conditions.with_reports(relied_on, head.reports)
+        relied_on = relied_on.with_reports(head.reports)
     return Update(key, to_set, to_remove, relied_on), changed
 
 

@@ -76,6 +76,10 @@ class Project:
     digest: str = ""
     ops: tuple[bytes, ...] = ()
 
+    def told(self, now: int) -> dict[str, Mapping[str, Any]]:
+        """What owners tell agents at this time, by id, oldest first."""
+        return {name: entry for name, entry in (self.broadcasts or {}).items() if now < entry["until"]}
+
     def pause_of(self, roles: tuple[str, ...] | list[str], agent: str) -> str | None:
         """The first pause that binds a claim for one of ``roles`` by ``agent``: its target, or None."""
         for target in ("project", *(f"role:{role}" for role in roles), f"agent:{agent}"):

@@ -109,7 +109,9 @@ def _of_holder(job: Job, events: Sequence[Event] | None) -> list[Message]:
     lapsed = [
         event
         for event in events or ()
-        if event["type"] == "job.lease_expired" and event["data"].get("holder")
+        if event["type"] == "job.lease_expired"
+        # whoever claims its own lapsed job anew is not gone
+        and event["data"].get("holder") not in (None, event["actor"]["id"])
     ]
     base = {"kind": "stale", "project": job.project, "job": job.id, "at": job.updated_at}
     return [Message("lease", {**base, "agent": event["data"]["holder"]}) for event in lapsed]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from interlock.domain import limits
 from interlock.domain.identity import Agent, Project
 from interlock.domain.job import Job
-from interlock.domain.lifecycle import LEASED
+from interlock.domain.lifecycle import COMPLETED, FAILED, LEASED, UNBLOCKED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,16 +46,30 @@ def renewed_at(job: Job) -> int | None:
     return job.lease_until - job.running_lease() * limits.SECOND
 
 
-def last_seen(sign: Sign | None, held: Sequence[Job]) -> int | None:
+def shown_by(job: Job, now: int) -> int | None:
+    """When a claim last says that its holder was there (ms): when it was made, renewed, or ended by it; None without
+    one. The lease that begins as somebody else unblocks the job says nothing, and one that was moved on as the bus had
+    slept says no more than now."""
+    if job.status in (COMPLETED, FAILED):
+        signs = [job.started_at, job.completed_at, job.failed_at]
+    elif job.status == UNBLOCKED and (renewed_at(job) or 0) <= (job.unblocked_at or 0):
+        signs = [job.started_at]
+    else:
+        signs = [job.started_at, renewed_at(job)]
+    latest = max((at for at in signs if at is not None), default=None)
+    return None if latest is None else min(latest, now)
+
+
+def last_seen(sign: Sign | None, held: Sequence[Job], now: int) -> int | None:
     """An agent's latest sign of life (ms): what was written down, and what its claims and leases say."""
-    signs = [sign.at if sign else None, *(renewed_at(job) for job in held), *(job.started_at for job in held)]
+    signs = [sign.at if sign else None, *(shown_by(job, now) for job in held)]
     return max((at for at in signs if at is not None), default=None)
 
 
-def session(sign: Sign | None, held: Sequence[Job]) -> str | None:
+def session(sign: Sign | None, held: Sequence[Job], now: int) -> str | None:
     """The label of the session that gave the latest sign of life, where it has one."""
-    latest = max(held, key=lambda job: renewed_at(job) or job.started_at or 0, default=None)
-    if latest is not None and latest.session and (sign is None or (renewed_at(latest) or 0) >= sign.at):
+    latest = max(held, key=lambda job: shown_by(job, now) or 0, default=None)
+    if latest is not None and latest.session and (sign is None or (shown_by(latest, now) or 0) >= sign.at):
         return latest.session
     return sign.session if sign else None
 
@@ -72,14 +86,18 @@ def beats_missed(held: Sequence[Job], now: int) -> int:
 
 def stale_since(known: Presence | None, last: int | None) -> int | None:
     """Since when the agent is missed (ms); None when it is not, or has given a sign of life since."""
-    if known is None or known.stale_at is None or (last is not None and last > known.stale_at):
+    if known is None or known.stale_at is None or (last is not None and last >= known.stale_at):
         return None
     return known.stale_at
 
 
 def state(agent: Agent, project: Project, held: Sequence[Job], now: int, *, missed: bool) -> str:
     """``paused`` where an owner lets it claim nothing, else ``stale``, ``working`` or ``idle``."""
-    if agent.stop is not None or f"agent:{agent.id}" in project.pauses or "project" in project.pauses:
+    roles = [role for role in agent.roles if role in project.roles]
+    paused = project.pause_of((), agent.id) or (
+        roles and all(f"role:{role}" in project.pauses for role in roles)
+    )
+    if agent.stop is not None or paused:
         return PAUSED
     if missed or any(job.lapsed(now) for job in held):
         return STALE

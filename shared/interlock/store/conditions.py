@@ -71,6 +71,11 @@ class Condition:
     name: str
     test: Test
 
+    def with_reports(self, reports: int) -> Condition:
+        """Holds when this one does, and no usage was reported since: a report moves no version."""
+        known = Compare("reports", "=", reports) if reports else Absent("reports")
+        return Condition(self.name, AllOf((self.test, known)))
+
 
 def absent() -> Condition:
     """Holds when the item does not exist."""
@@ -155,25 +160,8 @@ def hold_is(state: str) -> Condition:
 
 def report_next(agent: str, fence: int, version: int, reports: int) -> Condition:
     """Holds when the agent holds the job under this fence, in the judged version, and has reported nothing since."""
-    return Condition(
-        "report_next",
-        AllOf((
-            OneOf("status", ("in_progress", "blocked", "unblocked")),
-            Compare("assignee", "=", agent),
-            Compare("fence", "=", fence),
-            Compare("version", "=", version),
-            _reported(reports),
-        )),
-    )  # fmt: skip
-
-
-def with_reports(condition: Condition, reports: int) -> Condition:
-    """Holds when ``condition`` does, and no usage was reported since: a report moves no version."""
-    return Condition(condition.name, AllOf((condition.test, _reported(reports))))
-
-
-def _reported(reports: int) -> Test:
-    return Compare("reports", "=", reports) if reports else Absent("reports")
+    holding = held(agent, fence, version, ("in_progress", "blocked", "unblocked"))
+    return Condition("report_next", holding.with_reports(reports).test)
 
 
 def counter_seen(turn: int | None) -> Condition:
