@@ -256,6 +256,67 @@ def test_a_plan_becomes_real_and_is_reviewed(stack: Deployed, agent: str) -> Non
     found(stack.call("POST", f"{path}/cancel", {"reason": "enough"}, token=agent))
 
 
+def test_a_question_is_answered_one_expires_and_one_is_closed_by_the_bus(
+    stack: Deployed, owner: str, agent: str
+) -> None:
+    one = made(stack.call("POST", f"{P}/jobs", job(), token=agent))["job"]["id"]
+    path = f"{P}/jobs/{one}"
+    claim = {"heartbeat_seconds": 300, "session": "s"}
+    fence = found(stack.call("POST", f"{path}/claim", claim, token=agent))["claim"]["fence"]
+    asked = {"fence": fence, "kind": "question", "prompt": "Which?", "blocker": "b", "risk": "r"}
+
+    def ask(**more: Any) -> str:
+        answer = made(stack.call("POST", f"{path}/decisions", {**asked, **more}, token=agent))
+        return str(answer["decision"]["id"])
+
+    def state(decision: str) -> str:
+        return str(found(stack.call("GET", f"{P}/decisions/{decision}", token=owner))["decision"]["state"])
+
+    def becomes(decision: str, wanted: str) -> None:
+        poll(f"the decision is {wanted}", 60, lambda: True if state(decision) == wanted else None)
+
+    moot, late, first = ask(wait=False), ask(wait=False, expires_in=2), ask(options=["a", "b"])
+    listed = found(stack.call("GET", f"{P}/decisions", token=owner))["items"]
+    assert {moot, first} <= {item["id"] for item in listed}
+    answered = found(stack.call("POST", f"{P}/decisions/{first}/answer", {"answer": "a"}, token=owner))
+    assert answered["job"]["status"] == "unblocked"
+    refused, problem = stack.call("POST", f"{P}/decisions/{first}/answer", {"answer": "b"}, token=owner)
+    assert (refused, problem["code"]) == (409, "decision_closed")
+    becomes(late, "expired")
+    beat = found(stack.call("POST", f"{P}/heartbeat", {"session": "s"}, token=agent))
+    assert "decision_answered" in {notice["code"] for notice in beat["notices"]}
+    found(stack.call("POST", f"{path}/cancel", {"reason": "enough", "fence": fence}, token=agent))
+    becomes(moot, "withdrawn")
+
+
+def test_caps_budgets_and_a_stop_bind_an_agent(stack: Deployed, owner: str, agent: str) -> None:
+    me = found(stack.call("GET", f"{P}/me", token=agent))["actor"]["id"]
+    found(stack.call("PATCH", f"{P}/agents/{me}", {"max_claims": 1}, token=owner))
+    found(stack.call("PATCH", f"{P}/roles/developer", {"daily_budget": {"usd": 500}}, token=owner))
+    one, other = (
+        made(stack.call("POST", f"{P}/jobs", job(budget={"usd": 1}), token=agent))["job"]["id"]
+        for _ in range(2)
+    )
+    fence = found(stack.call("POST", f"{P}/jobs/{one}/claim", {}, token=agent))["claim"]["fence"]
+    refused, problem = stack.call("POST", f"{P}/jobs/{other}/claim", {}, token=agent)
+    assert (refused, problem["code"]) == (409, "cap_reached")
+    report = {"jobs": [{"id": one, "fence": fence, "usage": {"usd": 1.5}}]}
+    (claim,) = found(stack.call("POST", f"{P}/heartbeat", report, token=agent))["claims"]
+    assert claim["status"] == "blocked"
+    raised = {"answer": "raise", "data": {"usd": 5}}
+    found(stack.call("POST", f"{P}/decisions/{claim['decision']}/answer", raised, token=owner))
+    found(stack.call("POST", f"{P}/jobs/{one}/resume", {"fence": fence}, token=agent))
+    found(stack.call("POST", f"{P}/agents/{me}/stop", {"reason": "enough", "then": "cancel"}, token=owner))
+    assert status(stack, agent, one) == "cancelled"
+    refused, problem = stack.call("POST", f"{P}/jobs/{other}/claim", {}, token=agent)
+    assert (refused, problem["code"]) == (409, "stop_requested")
+    workers = found(stack.call("GET", f"{P}/workers", token=owner))["items"]
+    assert [worker["state"] for worker in workers if worker["agent"] == me] == ["paused"]
+    found(stack.call("POST", f"{P}/resume", {"agent": me}, token=owner))
+    found(stack.call("PATCH", f"{P}/agents/{me}", {"max_claims": None}, token=owner))
+    found(stack.call("POST", f"{P}/jobs/{other}/cancel", {"reason": "enough"}, token=agent))
+
+
 def test_nothing_ended_as_a_dead_letter(stack: Deployed) -> None:
     for queue in ("LeaseDead", "BarrierDead", "RoutingDead", "DispatchDead"):
         asked = stack.cloud.client("sqs").get_queue_attributes(
