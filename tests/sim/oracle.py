@@ -113,11 +113,12 @@ def drain(w: Any) -> None:
     state = memory(w)
     _assert(f"{job.id} still {job.status} after its lease" for job in state.jobs if job.status in LEASED)
     _assert(oracle_decisions.overdue(state, w.clock.now))
-    retired = {head.id for head in state.heads.values() if isinstance(head, Agent) and head.retired_at}
+    agents = [head for head in state.heads.values() if isinstance(head, Agent)]
+    ended = {agent.id for agent in agents if agent.retired_at or agent.stop is not None}
     _assert(
-        f"{j.id} {j.status}, held by a retired agent"
+        f"{j.id} {j.status}, held by an agent that was retired or stopped"
         for j in state.jobs
-        if j.status in HELD and j.assignee in retired
+        if j.status in HELD and j.assignee in ended
     )
     _assert(
         f"{job.id} is overdue and not marked"

@@ -13,7 +13,7 @@ from tests.unit.spending import beat, held, reason, settled, spent_job
 from tests.unit.test_review import reject, review
 
 from interlock.store import keys
-from interlock.store.ports import Query
+from interlock.store.ports import Put, Query
 
 HOUR = 3_600
 MIDNIGHT = "2026-12-01T00:00:00.000Z"
@@ -157,3 +157,15 @@ def test_all_reasons_come_together_rights_first(w: CheckedWorld) -> None:
     w.enrol("tester", ("qa",))
     codes = [each["code"] for each in w.ok("GET", f"P/jobs/{job}/explain", token="tester")["reasons"]]
     assert codes == ["wrong_role", "budget_spent", "budget_spent"], "its own, and the day's"
+
+
+def test_a_day_of_very_many_agents_is_added_up_to_the_last(w: CheckedWorld) -> None:
+    """More counters than one page of a query has."""
+    wanted = [keys.spend("default", "20261130", "developer", f"agt_{number:04d}") for number in range(1_001)]
+    amounts = {"tokens": 1, "usd": 1, "seconds": 1}
+    w.engine.store.table.write_each([Put(key, {"pk": key.pk, "sk": key.sk, **amounts}) for key in wanted])
+    job = w.job()
+    daily(w, usd=0.001_001)
+    w.refused("budget_spent", "POST", f"P/jobs/{job}/claim", {})
+    daily(w, usd=0.001_002)
+    w.claim(job)
