@@ -30,7 +30,7 @@ def follow(job: Job, change: Change, now: int) -> Change:
         attributes |= moot
         withdrawn = {"decisions": moot["moot"][len(job.moot) :], "reason": "the claim has ended"}
         facts = (*facts, Fact("job.decision_withdrawn", status, status, withdrawn))
-    return replace(change, set=attributes, facts=facts)
+    return Change(attributes, facts, change.work, change.remembers)
 
 
 def _metered(job: Job, values: Mapping[str, Any], now: int, *, ended: bool) -> dict[str, Any]:

@@ -6,7 +6,6 @@ Each function is one operation of lifecycle.py. The caller's relation (source, o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from interlock.domain import lifecycle, limits
@@ -213,7 +212,7 @@ def claim(
         lapsed = lapse(job, now)
         attributes, facts = dict(lapsed.set), lapsed.facts
         fence, retries, start = attributes["fence"], attributes["retry_count"], attributes["status"]
-    seconds = replace(job, claim_lease=lease, heartbeat_seconds=heartbeat).claim_seconds
+    seconds = lease or (heartbeat * limits.BEATS_PER_LEASE if heartbeat else job.lease_seconds)
     attributes |= _enter(IN_PROGRESS, now) | _lease(now, seconds)
     attributes |= {
         "assignee": actor.id,
