@@ -325,3 +325,59 @@ def test_a_resume_whose_process_dies_at_any_step_is_whole_or_not_there() -> None
         w.claim(w.job(), token="bob")
         assert events(w, bob).count("agent.resumed") == 1
     assert seen == {True}, "the last step is the write"
+
+
+# ---- a claim of the last moment, before its hands are emptied
+
+
+@pytest.fixture
+def last_moment(w: CheckedWorld, monkeypatch: pytest.MonkeyPatch) -> tuple[str, int]:
+    """The world's agent is stopped, and still holds a job that it claimed at the same moment."""
+    job = w.job()
+    fence = w.claim(job, lease_seconds=60)
+    me = w.ok("GET", "P/me")["actor"]["id"]
+    monkeypatch.setattr(timers, "empty_hands", lambda *_: 0)
+    w.ok("POST", f"P/agents/{me}/stop", {"reason": "wrong model"}, token="owner")
+    return job, fence
+
+
+@pytest.mark.parametrize("verb", ["complete", "fail", "block", "release", "decisions", "artifacts"])
+def test_it_does_nothing_more_under_its_fence(
+    w: CheckedWorld, last_moment: tuple[str, int], verb: str
+) -> None:
+    job, fence = last_moment
+    bodies = {
+        "fail": {"reason": "r"}, "block": {"reason": "r"}, "decisions": {"kind": "approval", "prompt": "p"},
+        "artifacts": {"type": "log", "uri": "s3://x"},
+    }  # fmt: skip
+    body = {"fence": fence, **bodies.get(verb, {})}
+    refused = w.refused("stop_requested", "POST", f"P/jobs/{job}/{verb}", body)
+    assert "wrong model" in refused.body["detail"]
+
+
+def test_its_lease_is_not_renewed_and_its_beat_tells_it_to_stop(
+    w: CheckedWorld, last_moment: tuple[str, int]
+) -> None:
+    job, fence = last_moment
+    w.clock.advance(40)
+    before = w.everything()
+    beat = w.ok("POST", "P/heartbeat", {"jobs": [{"id": job, "fence": fence}, {"id": "job_x"}]})
+    w.ok("GET", f"P/jobs/{job}")
+    assert w.everything() == before
+    stops = {claim["job"]: claim["stop"]["code"] for claim in beat["claims"]}
+    assert stops == {job: "stop_requested", "job_x": "not_found"}
+    for answer in (beat, w.ok("GET", "P/me")):
+        assert [notice["reason"] for notice in answer["notices"]] == ["wrong model"]
+
+
+def test_a_stopped_agent_answers_nothing(w: CheckedWorld) -> None:
+    w.enrol("asker")
+    job = w.job()
+    fence = w.claim(job, token="asker")
+    body = {"fence": fence, "kind": "review", "prompt": "p", "roles": ["reviewer"]}
+    made = w.ok("POST", f"P/jobs/{job}/decisions", body, token="asker")["decision"]["id"]
+    me = w.ok("GET", "P/me")["actor"]["id"]
+    w.ok("POST", f"P/agents/{me}/stop", {"reason": "wrong model"}, token="owner")
+    w.refused("stop_requested", "POST", f"P/decisions/{made}/answer", {"answer": "approve"})
+    w.ok("POST", "P/resume", {"agent": me}, token="owner")
+    w.ok("POST", f"P/decisions/{made}/answer", {"answer": "approve"})

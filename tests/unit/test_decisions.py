@@ -259,6 +259,14 @@ def test_completion_needs_the_review_that_it_requires(w: CheckedWorld) -> None:
     assert done["approved_by"]
 
 
+def test_the_latest_review_counts(w: CheckedWorld) -> None:
+    job, fence = held(w, requires=["review"])
+    for verdict in ("approve", "reject"):
+        made = ask(w, job, fence, kind="review", prompt="Look at it", wait=False)
+        reply(w, made["id"], verdict)
+    w.refused("evidence_missing", "POST", f"P/jobs/{job}/complete", {"fence": fence})
+
+
 @pytest.mark.parametrize("spoil", ["reject", "change", "approval", "release"])
 def test_what_does_not_count_as_a_review(w: CheckedWorld, spoil: str) -> None:
     job, fence = held(w, requires=["review"])

@@ -186,7 +186,12 @@ def require_evidence(bus: Bus, job: Job, given: set[str]) -> None:
         missing.append(REVIEW)
         errors.append(FieldError(REVIEW, _unreviewed(job)))
     if missing:
-        raise InterlockError("evidence_missing", f"missing: {', '.join(missing)}", errors=errors)
+        hint = (
+            "Ask for a decision of kind review; complete when it is approved."
+            if missing == [REVIEW]
+            else None
+        )
+        raise InterlockError("evidence_missing", f"missing: {', '.join(missing)}", hint=hint, errors=errors)
 
 
 def _unreviewed(job: Job) -> str:

@@ -32,9 +32,8 @@ PAUSED_POLL_MS = 5_000
 def claim_next(call: Call) -> Answer:
     """Claim the best job of the roles. Losing every race is no error: there is nothing now, and when to ask again."""
     roles = _roles(call)
-    stopped = call.actor.person.stop if call.actor.person else None
-    if stopped:
-        raise InterlockError("stop_requested", f"an owner has stopped the caller: {stopped['reason']}")
+    for reason in rules.barred(call.actor):
+        raise InterlockError(reason.code, reason.detail)
     if call.key:
         known = _repeat(call)
         if known:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,8 @@ def renew(call: Call) -> Call:
     """Any call on a job by its holder renews the lease, when more than a third of it is used up."""
     job = call.target
     if not isinstance(job, Job) or not job.held_by(call.actor.id) or not job.renewal_due(call.now):
+        return call
+    if call.actor.stopped is not None:
         return call
     until = call.now + job.running_lease() * limits.SECOND
     running = conditions.lease_running(call.actor.id, job.fence, until)
@@ -41,6 +43,8 @@ def heartbeat(call: Call) -> Answer:
     mine = [job for job in jobs if session is None or job.session == session or job.id in named]
     # a job named with an older fence is lost for the one who names it, even if the same agent holds it anew
     mine = [job for job in mine if named.get(job.id) in (None, job.fence)]
+    if call.actor.stopped is not None:
+        return _stopped(call, mine, named)
     reports = {
         entry["id"]: entry["usage"]
         for entry in call.body["jobs"]
@@ -72,6 +76,16 @@ def heartbeat(call: Call) -> Answer:
     presence.seen(call, limits.SEEN_EVERY)
     shown = notices.of_agent(call, list(held.values()))
     return Answer({"claims": claims, "notices": shown, "next_cursor": claims_cursor(agent, cursor)})
+
+
+def _stopped(call: Call, mine: Sequence[Job], named: Mapping[str, int | None]) -> Answer:
+    """An owner has stopped the agent: nothing is renewed, and of what it still holds for a moment it is told to stop."""
+    stop = {"code": "stop_requested", "detail": f"an owner has stopped this agent: {call.actor.stopped}"}
+    claims = [{**_kept(call, job), "expires_in": 0, "stop": stop} for job in mine]
+    gone = [job_id for job_id in named if job_id not in {job.id for job in mine}]
+    after = load.job_heads(call.bus, the_project(call).id, gone)
+    claims += [_gone(call, after.get(job_id), job_id, named[job_id]) for job_id in gone]
+    return Answer({"claims": claims, "notices": notices.of_agent(call, mine), "next_cursor": None})
 
 
 def claims_cursor(agent: str, after: str | None) -> str | None:

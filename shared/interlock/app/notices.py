@@ -26,7 +26,11 @@ def of_agent(call: Call, held: Sequence[Job]) -> list[dict[str, Any]]:
     actor, project = call.actor, the_project(call)
     if actor.kind != "agent":
         return []
-    found = [
+    found: list[dict[str, Any]] = []
+    if actor.stopped is not None:
+        detail = "an owner has stopped this agent: it claims nothing until it is resumed"
+        found.append({"code": "stop_requested", "detail": detail, "reason": actor.stopped})
+    found += [
         _broadcast(name, entry) for name, entry in project.told(call.now).items() if _concerns(entry, actor)
     ]
     found += [_paused(target, pause) for target, pause in project.pauses.items() if _binds(target, actor)]

@@ -10,7 +10,7 @@ import typer
 from interlock.cli import amounts, attention, inputs, screen, shapes
 from interlock.cli.client import RefusedError
 from interlock.cli.command import Session, command
-from interlock.cli.exits import usage
+from interlock.cli.exits import CONFLICT, OK, usage
 
 
 def register(root: typer.Typer) -> None:
@@ -41,14 +41,20 @@ def register(root: typer.Typer) -> None:
             list[str] | None, typer.Option(help="Say how this job stands too, whoever holds it; repeatable.")
         ] = None,
         used: amounts.Usage = None,
-    ) -> None:
+    ) -> int:
         if used is not None and len(job or []) != 1:
             raise usage("--usage is that of one --job")
         named = [
             inputs.sent(id=one, fence=inputs.fence_of(one, None), **amounts.used(used)) for one in job or []
         ]
         body = inputs.sent(session=name, jobs=named)
-        session.show(session.call("claims.heartbeat", body).value, _beaten)
+        answer = session.call("claims.heartbeat", body).value
+        session.show(answer, _beaten)
+        over = [claim for claim in answer["claims"] if "stop" in claim]
+        for claim in over:
+            why = f"{screen.clean(claim['stop']['detail'])} ({screen.clean(claim['stop']['code'])})"
+            screen.note(f"interlock: {screen.clean(claim['job'])}: {why}")
+        return CONFLICT if over else OK
 
 
 def _beaten(answer: Mapping[str, Any]) -> None:

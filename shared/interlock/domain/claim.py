@@ -48,10 +48,9 @@ def reasons(job: Job, actor: Actor, project: Project, now: int) -> list[Reason]:
 
 def barred(actor: Actor) -> list[Reason]:
     """Why an owner's word keeps the actor from holding the job, whether it claims it or starts it again."""
-    if actor.person is None or actor.person.stop is None:
+    if actor.stopped is None:
         return []
-    why = actor.person.stop["reason"]
-    return [Reason("stop_requested", f"an owner has stopped the caller: {why}")]
+    return [Reason("stop_requested", f"an owner has stopped the caller: {actor.stopped}")]
 
 
 def spent(job: Job, now: int) -> list[Reason]:
@@ -106,5 +105,7 @@ def refusal(reason: Reason, job: Job, actor: Actor) -> InterlockError:
             "You hold this job already, in another session: `GET P/me` names its fence. "
             "Send the same `session` or Idempotency-Key to repeat a claim."
         )
+    elif reason.code == "not_yet" and job.status in HELD:
+        hint = "Nobody can claim it before an owner has answered; take another job."
     extra = {"until": rfc3339(reason.until)} if reason.until else {}
     return InterlockError(reason.code, reason.detail, hint=hint, extra={"job_status": job.status, **extra})

@@ -222,6 +222,8 @@ def answer(
     if found.kind == "review" and given["answer"] == "approve":
         approval = {"rev": found.rev, "by": actor.reference, "decision": found.id}
         change = replace(change, set={**change.set, "approved": approval})
+    elif found.kind == "review" and job.approved is not None:  # the latest review counts
+        change = replace(change, set={**change.set, "approved": None})
     return change, closed
 
 

@@ -145,6 +145,11 @@ class Actor:
     """The agent as its head says, where an agent acts."""
 
     @property
+    def stopped(self) -> str | None:
+        """Why an owner has stopped the agent that acts; None where nobody has."""
+        return None if self.person is None or self.person.stop is None else str(self.person.stop["reason"])
+
+    @property
     def reference(self) -> str:
         """``kind:id``: how a job names its source."""
         return f"{self.kind}:{self.id}"

@@ -57,6 +57,8 @@ def _nobody(job: Job) -> dict[str, Any]:
 
 def where_now(job: Job) -> str:
     """One sentence about where a job is, for those who lost it."""
+    if job.status in HELD and job.assignee is None:
+        return f"the job is {job.status}, held by nobody, until decision {job.decision} is answered"
     if job.status in HELD:
         return (
             f"the job is {job.status}, held by {job.assignee_label or job.assignee} under fence {job.fence}"
@@ -118,6 +120,8 @@ def require_claim(job: Job, actor: Actor, fence: int) -> None:
         )
     if job.assignee != actor.id:
         raise InterlockError("not_holder", f"{job.assignee_label or job.assignee} holds the job")
+    if actor.stopped is not None:  # a claim of the last moment, whose hands are still to be emptied
+        raise InterlockError("stop_requested", f"an owner has stopped the caller: {actor.stopped}")
 
 
 def require_source_or_claim(job: Job, actor: Actor, fence: int | None, doing: str) -> None:
