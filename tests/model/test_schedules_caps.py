@@ -345,7 +345,7 @@ def test_schedules(scenario: Any) -> None:
 
 @pytest.mark.parametrize("scenario", SMALL, ids=lambda s: s.__name__)
 def test_small_schedules(scenario: Any) -> None:
-    explore(scenario, 12, lag=False)
+    explore(scenario, 5, lag=False)
 
 
 @pytest.mark.slow

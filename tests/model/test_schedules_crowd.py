@@ -57,7 +57,7 @@ SCENARIOS = [a_calm_day, a_wild_day, a_deadly_day, a_crowd_around_one_job]
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.__name__)
 def test_schedules(scenario: Any) -> None:
-    explore(scenario, 12)
+    explore(scenario, 5)
 
 
 @pytest.mark.slow

@@ -432,7 +432,7 @@ SCENARIOS: list[Callable[[Race], None]] = [
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.__name__)
 def test_schedules(scenario: Any) -> None:
-    explore(scenario, 12)
+    explore(scenario, 5)
 
 
 @pytest.mark.slow

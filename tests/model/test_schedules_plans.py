@@ -207,7 +207,7 @@ def _pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.__name__)
 def test_schedules(scenario: Any) -> None:
-    explore(scenario, 8)
+    explore(scenario, 4)
 
 
 @pytest.mark.slow

@@ -453,7 +453,7 @@ MISSED: list[Any] = [
 
 @pytest.mark.parametrize("scenario", [*STOPS, *MISSED], ids=lambda s: s.__name__)
 def test_schedules(scenario: Any) -> None:
-    explore(scenario, 10)
+    explore(scenario, 5)
 
 
 @pytest.mark.slow

@@ -217,7 +217,7 @@ SCENARIOS: list[Callable[[Race], None]] = [
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.__name__)
 def test_schedules(scenario: Any) -> None:
-    explore(scenario, 20)
+    explore(scenario, 8)
 
 
 @pytest.mark.slow
