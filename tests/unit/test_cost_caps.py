@@ -6,32 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.sim.meter import Meter, metered
+from tests.sim.meter import Meter
 from tests.sim.requests_caps import cap, capped, held
-from tests.sim.world import World, world
+from tests.sim.world import World
 
 from interlock.app.caps import LOOK
-from interlock.store.ports import Store
 
 HEAD_IN_A_TRANSACTION = 3
 """Write units by which a claim's head costs more in a transaction than alone: its item and two index entries, again."""
 SLOT = 2
 """Write units of a slot: an item below a kilobyte, in a transaction."""
 KINDS = ("agent", "role", "project")
-
-
-@pytest.fixture
-def metered_world() -> tuple[World, Meter]:
-    meters: list[Meter] = []
-
-    def wrap(store: Store) -> Store:
-        counted, meter = metered(store)
-        meters.append(meter)
-        return counted
-
-    made = world(wrap=wrap)
-    made.dispatch()
-    return made, meters[0]
 
 
 def spent(meter: Meter, work: Callable[[], Any]) -> tuple[float, float]:

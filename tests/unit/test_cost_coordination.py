@@ -6,10 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.sim.meter import Meter, metered
-from tests.sim.world import World, world
-
-from interlock.store.ports import Store
+from tests.sim.meter import Meter
+from tests.sim.world import World
 
 QUESTION = {
     "kind": "question",
@@ -18,20 +16,6 @@ QUESTION = {
     "risk": "clash",
     "options": ["1", "2"],
 }
-
-
-@pytest.fixture
-def metered_world() -> tuple[World, Meter]:
-    meters: list[Meter] = []
-
-    def wrap(store: Store) -> Store:
-        counted, meter = metered(store)
-        meters.append(meter)
-        return counted
-
-    made = world(wrap=wrap)
-    made.dispatch()
-    return made, meters[0]
 
 
 def spent(w: World, meter: Meter, work: Callable[[], Any]) -> tuple[float, float]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.sim.meter import Meter, metered
-from tests.sim.world import World, world
-
-from interlock.store.ports import Store
+from tests.sim.meter import Meter
+from tests.sim.world import World
 
 CREATE = (4.2, 4.0)
 """(write, read) units an edge of creating a job that waits: a row at each end, a look at the upstream before and after."""
@@ -20,20 +18,6 @@ CASCADE = (9.5, 13.2)
 """Of a job that fails, or comes back, because its upstream does."""
 PLAIN_COMPLETION = (4, 6)
 """Units of completing a job that nobody waits for: nothing is added for links but one look."""
-
-
-@pytest.fixture
-def metered_world() -> tuple[World, Meter]:
-    meters: list[Meter] = []
-
-    def wrap(store: Store) -> Store:
-        counted, meter = metered(store)
-        meters.append(meter)
-        return counted
-
-    made = world(wrap=wrap)
-    made.dispatch()
-    return made, meters[0]
 
 
 def spent(meter: Meter, work: Callable[[], object], edges: int = 1) -> tuple[float, float]:

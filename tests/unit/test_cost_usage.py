@@ -8,9 +8,7 @@ import pytest
 from tests.sim.meter import Meter
 from tests.sim.requests_presence import USAGE, daily
 from tests.sim.world import World
-from tests.unit.test_cost_coordination import metered_world, spent
-
-__all__ = ["metered_world"]
+from tests.unit.test_cost_coordination import spent
 
 Metered = tuple[World, Meter]
 

@@ -1,8 +1,9 @@
 """Attention: what needs a person, and what may be done about it. Derived from what is true, never stored.
 
 A walk over index 1, section by section: decisions that are open (oldest first), what somebody holds, what failed
-(newest first), what a review sent back when others had begun on it, what is ready, what waits. The index's rows say which jobs may need a person; only of
-these are the heads read, and the heads decide. What a page reads is bounded, whatever the size of the project.
+(newest first), what a review sent back when others had begun on it, what is ready, what waits. The index's
+rows say which jobs may need a person; only of these are the heads read, and the heads decide. What a page reads is
+bounded, whatever the size of the project.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from interlock.app import cursors, decisions, load, views
 from interlock.app.call import Answer, Bus, Call, the_project
 from interlock.app.staff import Staff
 from interlock.domain import access, limits, moves, usage
-from interlock.domain.decision import ASKED, OPEN, Decision
+from interlock.domain.decision import OPEN, Decision
 from interlock.domain.identity import Project
 from interlock.domain.job import Job
 from interlock.domain.lifecycle import BLOCKED, COMPLETED, ENDED, FAILED, HELD, PENDING, PUBLISHED
@@ -125,7 +126,7 @@ def _unanswered(job: Job, found: Decision | None) -> Need | None:
     """What a decision asks; None when it is not open any more."""
     if found is None or found.state != OPEN or found.id not in (job.asked or {}):
         return None
-    changed = found.cause == ASKED and found.rev != job.rev
+    changed = not found.current(job)
     what = f"{found.asked_by['label']} asks ({found.kind}): {found.prompt[:QUOTED]}"
     return Need(
         "decision",

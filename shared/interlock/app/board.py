@@ -9,7 +9,7 @@ from interlock.app import caps, claims, load, notices, presence, spending, timer
 from interlock.app.call import Answer, Bus, Call, the_project
 from interlock.app.references import require_role
 from interlock.domain import claim as rules
-from interlock.domain import ids, limits
+from interlock.domain import ids, limits, moves
 from interlock.domain.identity import Project
 from interlock.domain.job import Job
 from interlock.errors import InterlockError
@@ -32,8 +32,7 @@ PAUSED_POLL_MS = 5_000
 def claim_next(call: Call) -> Answer:
     """Claim the best job of the roles. Losing every race is no error: there is nothing now, and when to ask again."""
     roles = _roles(call)
-    for reason in rules.barred(call.actor):
-        raise InterlockError(reason.code, reason.detail)
+    moves.require_not_stopped(call.actor)
     if call.key:
         known = _repeat(call)
         if known:

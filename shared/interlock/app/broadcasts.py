@@ -8,7 +8,7 @@ from typing import Any
 from interlock.app import views
 from interlock.app.call import Answer, Call, the_project
 from interlock.app.projects import amend
-from interlock.app.references import require_role
+from interlock.app.references import require_each_role
 from interlock.domain import ids, limits
 from interlock.domain.identity import Project
 from interlock.domain.job import Change
@@ -19,8 +19,7 @@ from interlock.errors import InterlockError
 def create(call: Call) -> Answer:
     """Tell the agents of the project (or those of some roles) something, for a time."""
     body = call.body
-    for number, role in enumerate(body["roles"]):
-        require_role(the_project(call), role, f"roles/{number}")
+    require_each_role(the_project(call), body["roles"])
     name = (
         ids.derived("brd", the_project(call).id, call.key.hex())
         if call.key

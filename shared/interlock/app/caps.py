@@ -37,8 +37,8 @@ class Place:
 def find(bus: Bus, project: str, scope: Scope, now: int) -> Place | Reason:
     """A slot of the scope, chosen at random among those that are free, or the reason why none is. Writes nothing.
 
-    Jobs are looked at a few at first and then more, in random order, and none where a slot was never taken. A lapsed lease counts
-    as live while another slot is free: its holder may still renew it.
+    Jobs are looked at a few at first and then more, in random order, and none where a slot was never taken. A lapsed
+    lease counts as live while another slot is free: its holder may still renew it.
     """
     pk = keys.slots_partition(project, scope.kind, scope.id)
     slots = [_slot(row) for row in bus.store.table.query(Query(pk, limit=limits.CLAIM_CAP[1])).items]

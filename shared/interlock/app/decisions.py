@@ -11,7 +11,7 @@ from typing import Any
 
 from interlock.app import cursors, load, messages, repeats, shown, views, write
 from interlock.app.call import Answer, Bus, Call, the_job, the_project
-from interlock.app.references import require_role
+from interlock.app.references import require_each_role
 from interlock.app.settle import settle
 from interlock.domain import decision as rules
 from interlock.domain import limits, moves, schema
@@ -60,8 +60,7 @@ def visible(decision: Decision, job: Job | None, actor: Actor, project: Project)
 def ask(call: Call) -> Answer:
     """Ask for a decision on the held job. A repeat answers the decision as it is now."""
     body, project = call.body, the_project(call)
-    for number, role in enumerate(body["roles"]):
-        require_role(project, role, f"roles/{number}")
+    require_each_role(project, body["roles"])
     wrong = None if body["answer_schema"] is None else schema.problem(body["answer_schema"])
     if wrong:
         raise InterlockError("invalid", f"the schema: {wrong}", errors=[FieldError("schema", wrong)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interlock.app import load, neighbours
@@ -21,6 +21,12 @@ def require_role(project: Project, role: str, field: str = "role") -> None:
     """Raise ``unknown_role``, naming the roles there are, unless the role is live."""
     if role not in project.roles:
         raise unknown_role(project, role, field)
+
+
+def require_each_role(project: Project, roles: Sequence[str]) -> None:
+    """The live roles that the field ``roles`` lists."""
+    for number, role in enumerate(roles):
+        require_role(project, role, f"roles/{number}")
 
 
 def require_roles(project: Project, fields: Mapping[str, Any], at: str = "") -> None:

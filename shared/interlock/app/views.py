@@ -7,7 +7,7 @@ from typing import Any
 
 from interlock.domain import limits, usage
 from interlock.domain.claim import Reason
-from interlock.domain.decision import ANSWERED, ASKED, OPEN, QUESTION, VERDICTS, Decision
+from interlock.domain.decision import ANSWERED, OPEN, QUESTION, VERDICTS, Decision
 from interlock.domain.guard import UNARY
 from interlock.domain.identity import Actor, Agent, Owner, Project, Role, Token
 from interlock.domain.job import Job
@@ -136,7 +136,7 @@ def decision(found: Decision, job: Job, now: int) -> dict[str, Any]:
         "cause": found.cause,
         "state": found.state,
         "subject": {"job": found.job, "rev": found.rev},
-        "current": found.cause != ASKED or found.rev == job.rev,
+        "current": found.current(job),
         "wait": found.waits,
         "prompt": found.prompt,
         "blocker": found.blocker,

@@ -50,7 +50,7 @@ def barred(actor: Actor) -> list[Reason]:
     """Why an owner's word keeps the actor from holding the job, whether it claims it or starts it again."""
     if actor.stopped is None:
         return []
-    return [Reason("stop_requested", f"an owner has stopped the caller: {actor.stopped}")]
+    return [Reason("stop_requested", moves.stopped(actor))]
 
 
 def spent(job: Job, now: int) -> list[Reason]:

@@ -71,6 +71,10 @@ class Decision:
         """Whether this actor asked it."""
         return (self.asked_by["kind"], self.asked_by["id"]) == (actor.kind, actor.id)
 
+    def current(self, job: Job) -> bool:
+        """Whether its subject is still as it was when an agent asked; what the bus asks is not about the work."""
+        return self.cause != ASKED or self.rev == job.rev
+
     def names(self, actor: Actor) -> bool:
         """Whether it names a live role of this agent."""
         return actor.kind == "agent" and not set(self.roles).isdisjoint(actor.roles)
@@ -198,7 +202,7 @@ def answer(
 ) -> tuple[Change, Decision]:
     """The one answer. It lets a blocked job go on, by what the answer says; the decision as it is then."""
     require_open(job, found)
-    if found.cause == ASKED and found.rev != job.rev:
+    if not found.current(job):
         raise InterlockError(
             "subject_changed", f"it was asked about rev {found.rev}; the job is at rev {job.rev}"
         )

@@ -105,6 +105,17 @@ def require_decided(job: Job, operation: str) -> None:
         )
 
 
+def require_not_stopped(actor: Actor) -> None:
+    """Raise ``stop_requested`` while an owner has stopped the agent that acts."""
+    if actor.stopped is not None:
+        raise InterlockError("stop_requested", stopped(actor))
+
+
+def stopped(actor: Actor) -> str:
+    """That an owner has stopped the agent that acts, and why."""
+    return f"an owner has stopped the caller: {actor.stopped}"
+
+
 def require_claim(job: Job, actor: Actor, fence: int) -> None:
     """Raise unless the actor holds the job under this fence, whatever the status.
 
@@ -120,8 +131,7 @@ def require_claim(job: Job, actor: Actor, fence: int) -> None:
         )
     if job.assignee != actor.id:
         raise InterlockError("not_holder", f"{job.assignee_label or job.assignee} holds the job")
-    if actor.stopped is not None:  # a claim of the last moment, whose hands are still to be emptied
-        raise InterlockError("stop_requested", f"an owner has stopped the caller: {actor.stopped}")
+    require_not_stopped(actor)  # a claim of the last moment, whose hands are still to be emptied
 
 
 def require_source_or_claim(job: Job, actor: Actor, fence: int | None, doing: str) -> None:

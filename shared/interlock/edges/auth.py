@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from interlock.app import decisions as decisions_of
 from interlock.app import load, neighbours
 from interlock.app.call import Bus
-from interlock.domain import access, ids
+from interlock.domain import access, ids, moves
 from interlock.domain.decision import Decision
 from interlock.domain.identity import (
     INSTALLATION,
@@ -156,8 +156,8 @@ def _check_right(
         held |= {"asker"} if asked.asked_by_actor(actor) else set()
         held |= {"named"} if asked.names(actor) else set()
         holds = isinstance(target, Job) and target.held_by(actor.id)
-        if operation.name == "decisions.answer" and actor.stopped is not None:
-            raise InterlockError("stop_requested", f"an owner has stopped the caller: {actor.stopped}")
+        if operation.name == "decisions.answer":
+            moves.require_not_stopped(actor)
         if operation.name == "decisions.answer" and ("asker" in held or holds):
             raise InterlockError("self_answer", "the caller " + ("holds the job" if holds else "asked it"))
     if not access.allowed(operation.name, held, actor.kind):
