@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from interlock.app import decisions as decisions_of
@@ -58,28 +58,99 @@ def credential_of(header: str | None) -> Credential:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls, as its credential says: in which project that holds (None for owners of the installation)."""
+
+    actor: Actor
+    project: Project | None
+
+
+def identify(bus: Bus, header: str | None, now: int) -> Caller:
+    """Authenticate a caller that names no project: it is the credential's own. Raises 401, 404."""
+    credential = credential_of(header)
+    own = None if credential.scope == INSTALLATION else credential.scope
+    found = _read(bus, (_identity(credential), _control(own)))
+    return _caller(found, credential, own, now)
+
+
 def admit(
     bus: Bus, operation: Operation, params: Mapping[str, str], header: str | None, now: int
 ) -> Admission:
     """Authenticate, find project and object, check the right. Raises 401, 404, 403, in this order."""
     credential = credential_of(header)
-    identity = keys.head(credential.scope, credential.kind, credential.identity)
     path_project = params.get("project")
-    sound = all(_ID.fullmatch(value) for value in params.values())
-    scope = path_project or INSTALLATION
-    control = keys.project_head(path_project) if path_project and sound else None
-    object_key = _object_key(scope, params) if sound else None
-    asked_key = keys.decision(scope, params["decision"]) if sound and "decision" in params else None
-    wanted = (identity, control, object_key, asked_key)
-    found = bus.store.table.batch_get([key for key in wanted if key is not None])
-    person = _authenticated(found.get(identity), credential, now)
-    project = items.project(found[control]) if control and control in found else None
-    foreign = path_project is not None and credential.scope not in (path_project, INSTALLATION)
-    if not sound or foreign or (path_project is not None and project is None):
+    sound = _sound(params)
+    objects = _objects(path_project, params) if sound else (None, None)
+    found = _read(bus, (_identity(credential), _control(path_project) if sound else None, *objects))
+    caller = _caller(found, credential, path_project, now, sound=sound)
+    return _on(bus, operation, params, caller, found, objects)
+
+
+def admit_known(bus: Bus, operation: Operation, params: Mapping[str, str], caller: Caller) -> Admission:
+    """Find the object for a caller that was identified within this request, check the right. Raises 404, 403."""
+    if not _sound(params):
         raise InterlockError("not_found")
-    actor = _actor(person, project)
+    objects = _objects(params.get("project"), params)
+    return _on(bus, operation, params, caller, _read(bus, objects), objects)
+
+
+def _sound(params: Mapping[str, str]) -> bool:
+    return all(_ID.fullmatch(value) for value in params.values())
+
+
+def _identity(credential: Credential) -> Key:
+    return keys.head(credential.scope, credential.kind, credential.identity)
+
+
+def _control(project: str | None) -> Key | None:
+    return None if project is None else keys.project_head(project)
+
+
+def _objects(project: str | None, params: Mapping[str, str]) -> tuple[Key | None, Key | None]:
+    """The keys of the object that a path names, and of the decision where it names one."""
+    scope = project or INSTALLATION
+    asked = keys.decision(scope, params["decision"]) if "decision" in params else None
+    return _object_key(scope, params), asked
+
+
+def _read(bus: Bus, wanted: Sequence[Key | None]) -> Mapping[Key, Item]:
+    """One consistent read of all that is wanted."""
+    present = [key for key in wanted if key is not None]
+    return bus.store.table.batch_get(present) if present else {}
+
+
+def _caller(
+    found: Mapping[Key, Item],
+    credential: Credential,
+    wanted: str | None,
+    now: int,
+    *,
+    sound: bool = True,
+) -> Caller:
+    """The caller in the project that is wanted, which must be there and its own."""
+    person = _authenticated(found.get(_identity(credential)), credential, now)
+    control = _control(wanted)
+    project = items.project(found[control]) if control is not None and control in found else None
+    foreign = wanted is not None and credential.scope not in (wanted, INSTALLATION)
+    if not sound or foreign or (wanted is not None and project is None):
+        raise InterlockError("not_found")
+    return Caller(_actor(person, project), project)
+
+
+def _on(
+    bus: Bus,
+    operation: Operation,
+    params: Mapping[str, str],
+    caller: Caller,
+    found: Mapping[Key, Item],
+    objects: tuple[Key | None, Key | None],
+) -> Admission:
+    """The object as the caller sees it, and whether it may go on."""
+    actor, project = caller.actor, caller.project
+    object_key, asked_key = objects
     target = _target(found, object_key)
-    asked = decisions.read(found[asked_key]) if asked_key in found else None
+    asked = decisions.read(found[asked_key]) if asked_key is not None and asked_key in found else None
     if "decision" in params:
         if asked is None or project is None or not isinstance(target, Job):
             raise InterlockError("not_found")

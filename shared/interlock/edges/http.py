@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import importlib
 import re
 import time
 import zlib
@@ -16,42 +15,39 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
-from pydantic import ValidationError
-
 from interlock.app import write
-from interlock.app.call import Answer, Call
-from interlock.app.leases import renew
-from interlock.domain import access, limits
-from interlock.domain.identity import Actor
-from interlock.edges import auth, jsonio, models, problems, runtime, telemetry
+from interlock.app.call import Answer
+from interlock.domain import limits
+from interlock.edges import auth, calls, jsonio, models, problems, runtime, telemetry
 from interlock.edges.operations import OPERATIONS, Operation
 from interlock.errors import FieldError, InterlockError, StoreError
 
 Event = Mapping[str, Any]
 Handler = Callable[[Event, Any], dict[str, Any]]
 
-_NOBODY = Actor("anonymous", "", "")
-_TRACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _ETAG = re.compile(r'(?:W/)?"v([0-9]{1,15})"')
-_KEY = re.compile(rf"[\x20-\x7e]{{1,{limits.KEY_CHARACTERS}}}")
 _LISTS = frozenset({"status", "role"})
 
 
 def handler_for(name: str) -> Handler:
     """The Lambda handler of an operation."""
-    operation = OPERATIONS[name]
-    module, _, function = operation.use_case.partition(":")
-    area = "interlock.edges" if module == "openapi" else "interlock.app"
-    use_case: Callable[[Call], Answer] = getattr(importlib.import_module(f"{area}.{module}"), function)
-    body_model = getattr(models, operation.body) if operation.body else None
-    query_model = getattr(models, operation.query) if operation.query else None
+    entry = calls.entry(name)
 
     def handler(event: Event, _context: Any) -> dict[str, Any]:
-        def answer(request: _Request) -> dict[str, Any]:
-            call = _call(request, operation, body_model, query_model)
-            return _answer(use_case(renew(call) if operation.renews else call), request)
+        def answer(request: Request) -> dict[str, Any]:
+            bus = runtime.bus()
+            asked = _asked(request, entry)
 
-        return _served(event, operation.name, answer)
+            def admit(operation: Operation, now: int) -> auth.Admission:
+                admitted = auth.admit(
+                    bus, operation, request.params, request.headers.get("authorization"), now
+                )
+                request.actor = admitted.actor
+                return admitted
+
+            return _answer(entry.carry_out(bus, asked, admit), request)
+
+        return served(event, name, answer)
 
     return handler
 
@@ -59,7 +55,7 @@ def handler_for(name: str) -> Handler:
 def not_found_handler(event: Event, _context: Any) -> dict[str, Any]:
     """The $default route: 405 with Allow where the path is known, else 404."""
 
-    def answer(request: _Request) -> dict[str, Any]:
+    def answer(request: Request) -> dict[str, Any]:
         methods = sorted({row.method for row in OPERATIONS.values() if _fits(row.path, request.path)})
         if methods:
             raise InterlockError(
@@ -69,7 +65,7 @@ def not_found_handler(event: Event, _context: Any) -> dict[str, Any]:
             )
         raise InterlockError("not_found", "there is no such path", hint="GET /openapi.json lists every path.")
 
-    return _served(event, "system.not_found", answer)
+    return served(event, "system.not_found", answer)
 
 
 def _fits(template: str, path: str) -> bool:
@@ -79,7 +75,7 @@ def _fits(template: str, path: str) -> bool:
     )
 
 
-class _Request:
+class Request:
     """What the pipeline needs of an event."""
 
     def __init__(self, event: Event) -> None:
@@ -93,7 +89,7 @@ class _Request:
         scheme = "http" if self.headers.get("x-forwarded-proto") == "http" else "https"
         self.base = f"{scheme}://{context.get('domainName') or self.headers.get('host', '')}"
         self.params: dict[str, str] = dict(event.get("pathParameters") or {})
-        self.actor = _NOBODY
+        self.actor = calls.NOBODY
 
     def body(self) -> bytes:
         raw = self.event.get("body") or ""
@@ -129,10 +125,10 @@ def _unzipped(data: bytes) -> bytes:
     return found
 
 
-def _served(event: Event, name: str, answer: Callable[[_Request], dict[str, Any]]) -> dict[str, Any]:
+def served(event: Event, name: str, answer: Callable[[Request], dict[str, Any]]) -> dict[str, Any]:
     """Run an answer; whatever happens, one well-formed response and one log line."""
     started = time.perf_counter()
-    request = _Request(event)
+    request = Request(event)
     try:
         response = answer(request)
     except InterlockError as error:
@@ -152,41 +148,22 @@ def _served(event: Event, name: str, answer: Callable[[_Request], dict[str, Any]
     return response
 
 
-def _call(request: _Request, operation: Operation, body_model: Any, query_model: Any) -> Call:
-    bus = runtime.bus()
-    now = bus.clock()
+def _asked(request: Request, entry: calls.Entry) -> calls.Asked:
+    """What a request asks of an operation; size and syntax are judged here."""
+    operation = entry.operation
     raw = _read_body(request, operation)
-    key_header, if_match = _key_header(request, operation), _if_match(request)
-    if access.RIGHTS[operation.name] == ("anyone",):
-        return Call(bus, operation.name, _NOBODY, now, params=request.params)
-    admitted = auth.admit(bus, operation, request.params, request.headers.get("authorization"), now)
-    request.actor = admitted.actor
-    body, sent = _fields(body_model, raw)
-    query = _query(query_model, request)
-    if operation.edit and if_match is None:
-        raise InterlockError("if_match_required")
-    trace = request.headers.get("traceparent")
-    return Call(
-        bus,
-        operation.name,
-        admitted.actor,
-        now,
-        project=admitted.project,
-        target=admitted.target,
-        decision=admitted.decision,
-        params=request.params,
-        query=query,
-        body=body,
-        sent=sent,
-        key=_call_key(operation, admitted, request, key_header),
-        body_hash=jsonio.digest(raw),
-        if_match=if_match,
-        trace=trace if trace and _TRACE.fullmatch(trace) else None,
-        base=request.base,
+    return calls.Asked(
+        request.params,
+        raw,
+        lambda: _query(entry, request),
+        _key_header(request, operation),
+        _if_match(request),
+        request.headers.get("traceparent"),
+        request.base,
     )
 
 
-def _read_body(request: _Request, operation: Operation) -> Any:
+def _read_body(request: Request, operation: Operation) -> Any:
     """The parsed body; an operation whose fields are all optional takes an empty one as `{}`."""
     data = request.body()
     if not operation.body:
@@ -197,27 +174,12 @@ def _read_body(request: _Request, operation: Operation) -> Any:
     return jsonio.read(data) if data.strip() else {}
 
 
-def _key_header(request: _Request, operation: Operation) -> str | None:
+def _key_header(request: Request, operation: Operation) -> str | None:
     key = request.headers.get("idempotency-key")
-    if key is None or operation.method != "POST":
-        return None
-    if not _KEY.fullmatch(key):
-        raise InterlockError(
-            "malformed_request", f"Idempotency-Key is 1–{limits.KEY_CHARACTERS} printable ASCII characters"
-        )
-    return key
+    return None if key is None or operation.method != "POST" else calls.check_key(key)
 
 
-def _call_key(
-    operation: Operation, admitted: auth.Admission, request: _Request, key: str | None
-) -> bytes | None:
-    if key is None:
-        return None
-    objects = "\0".join(f"{name}={request.params[name]}" for name in sorted(request.params))
-    return jsonio.digest([admitted.actor.reference, operation.name, objects, key])
-
-
-def _if_match(request: _Request) -> int | None:
+def _if_match(request: Request) -> int | None:
     header = request.headers.get("if-match")
     if header is None:
         return None
@@ -227,21 +189,7 @@ def _if_match(request: _Request) -> int | None:
     return int(match[1])
 
 
-def _fields(model: Any, raw: Any) -> tuple[dict[str, Any], frozenset[str]]:
-    if model is None:
-        return {}, frozenset()
-    if not isinstance(raw, dict):
-        raise InterlockError(
-            "invalid", "the body must be a JSON object", errors=[FieldError("", "must be a JSON object")]
-        )
-    try:
-        value = model.model_validate({jsonio.clean(name): field for name, field in raw.items()})
-    except ValidationError as failed:
-        raise problems.from_validation(failed) from None
-    return value.model_dump(), frozenset(value.model_fields_set)
-
-
-def _query(model: Any, request: _Request) -> dict[str, Any]:
+def _query(entry: calls.Entry, request: Request) -> dict[str, Any]:
     text = str(request.event.get("rawQueryString") or "")
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=limits.QUERY_PARAMETERS)
@@ -249,19 +197,16 @@ def _query(model: Any, request: _Request) -> dict[str, Any]:
         raise InterlockError("malformed_request", "the query string cannot be read") from None
     given: dict[str, Any] = {}
     for name, value in pairs:
-        if name in _LISTS and model is models.JobQuery:
+        if name in _LISTS and entry.query is models.JobQuery:
             given.setdefault(name, []).append(value)
         elif name in given:
             raise InterlockError("invalid", errors=[FieldError(jsonio.quoted(name), "is given twice")])
         else:
             given[name] = value
-    try:
-        return dict((model or models.Model).model_validate(given).model_dump())
-    except ValidationError as failed:
-        raise problems.from_validation(failed) from None
+    return given
 
 
-def _answer(answer: Answer, request: _Request) -> dict[str, Any]:
+def _answer(answer: Answer, request: Request) -> dict[str, Any]:
     headers = {"content-type": "application/json", "cache-control": "no-store", "x-request-id": request.id}
     if answer.version is not None:
         headers["etag"] = f'"v{answer.version}"'
