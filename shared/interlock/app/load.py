@@ -28,12 +28,12 @@ def job_heads(bus: Bus, project: str, ids: Sequence[str]) -> dict[str, Job]:
 
 
 def held_jobs(
-    bus: Bus, project: str, agent: str, *, after: str | None = None
+    bus: Bus, project: str, agent: str, *, after: str | None = None, limit: int = limits.CLAIMS_PAGE
 ) -> tuple[list[Job], str | None]:
     """The jobs that an agent holds (heads read consistently), oldest claim first, and where to go on."""
     page = bus.store.table.query(
         Query(
-            keys.live_partition(project), index=1, prefix=f"{agent}#", after=after, limit=limits.CLAIMS_PAGE
+            keys.live_partition(project), index=1, prefix=f"{agent}#", after=after, limit=limit
         )
     )
     ids = [keys.entity_of(row["pk"])[2] for row in page.items]

@@ -15,13 +15,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from interlock.app import write
 from interlock.app.call import Answer, Bus, Call
 from interlock.app.leases import renew
 from interlock.domain import access, limits
 from interlock.domain.identity import Actor
 from interlock.edges import auth, jsonio, models, problems
 from interlock.edges.operations import OPERATIONS, Operation
-from interlock.errors import FieldError, InterlockError
+from interlock.errors import FieldError, InterlockError, StoreError
 
 NOBODY = Actor("anonymous", "", "")
 _TRACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
@@ -82,7 +83,10 @@ class Entry:
             trace=asked.trace if asked.trace and _TRACE.fullmatch(asked.trace) else None,
             base=asked.base,
         )
-        return self.use_case(renew(call) if operation.renews else call)
+        try:
+            return self.use_case(renew(call) if operation.renews else call)
+        except write.Lost:
+            raise StoreError("throttled", "many callers change this object at once") from None
 
 
 @cache

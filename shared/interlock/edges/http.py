@@ -15,12 +15,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
-from interlock.app import write
 from interlock.app.call import Answer
 from interlock.domain import limits
 from interlock.edges import auth, calls, jsonio, models, problems, runtime, telemetry
 from interlock.edges.operations import OPERATIONS, Operation
-from interlock.errors import FieldError, InterlockError, StoreError
+from interlock.errors import FieldError, InterlockError
 
 Event = Mapping[str, Any]
 Handler = Callable[[Event, Any], dict[str, Any]]
@@ -78,9 +77,11 @@ def _fits(template: str, path: str) -> bool:
 class Request:
     """What the pipeline needs of an event."""
 
-    def __init__(self, event: Event) -> None:
+    def __init__(self, event: Event, name: str) -> None:
         context = event.get("requestContext") or {}
         self.event = event
+        self.name = name
+        self.method = str((context.get("http") or {}).get("method") or "")
         self.id = str(context.get("requestId") or "-")
         self.path = str(event.get("rawPath") or "/")
         self.headers: dict[str, str] = {
@@ -128,22 +129,18 @@ def _unzipped(data: bytes) -> bytes:
 def served(event: Event, name: str, answer: Callable[[Request], dict[str, Any]]) -> dict[str, Any]:
     """Run an answer; whatever happens, one well-formed response and one log line."""
     started = time.perf_counter()
-    request = Request(event)
+    request = Request(event, name)
     try:
         response = answer(request)
     except InterlockError as error:
         if error.status == 401:
             error.headers["WWW-Authenticate"] = auth.challenge(error.code, request.base)
         response = problems.problem_response(error, request.id)
-    except write.Lost:
-        response = problems.problem_response(
-            StoreError("throttled", "many callers change this object at once"), request.id
-        )
     except Exception as error:  # noqa: BLE001  the last line of defence: a problem document, never a trace
         telemetry.failure(name, request.id, error)
         response = problems.problem_response(InterlockError("internal"), request.id)
     telemetry.request(
-        name, event, response, request.actor, request.id, (time.perf_counter() - started) * 1_000
+        request.name, event, response, request.actor, request.id, (time.perf_counter() - started) * 1_000
     )
     return response
 
@@ -168,10 +165,16 @@ def _read_body(request: Request, operation: Operation) -> Any:
     data = request.body()
     if not operation.body:
         return {}
-    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
-    if data and kind not in ("application/json", "application/merge-patch+json"):
-        raise InterlockError("unsupported_media_type", f"the body is {jsonio.quoted(kind) or 'of no type'}")
+    if data:
+        require_json(request)
     return jsonio.read(data) if data.strip() else {}
+
+
+def require_json(request: Request) -> None:
+    """The body is JSON by its type, or unsupported_media_type."""
+    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if kind not in ("application/json", "application/merge-patch+json"):
+        raise InterlockError("unsupported_media_type", f"the body is {jsonio.quoted(kind) or 'of no type'}")
 
 
 def _key_header(request: Request, operation: Operation) -> str | None:

@@ -131,7 +131,7 @@ _ROWS = (
     _op("projects.broadcast", f"POST {P}/broadcasts", "broadcasts:create", "Tell the project's agents something.", "BroadcastAnswer", body="Broadcast", created=True),
     _op("projects.unbroadcast", f"DELETE {P}/broadcasts/{{broadcast}}", "broadcasts:delete", "Take a broadcast back.", "BroadcastAnswer"),
     # system
-    _op("system.me", f"GET {P}/me", "system:me", "Who the caller is and what it holds.", "Me", query="CursorQuery"),
+    _op("system.me", f"GET {P}/me", "system:me", "Who the caller is and what it holds.", "Me", query="ClaimsQuery"),
     _op("system.stats", f"GET {P}/stats", "system:stats", "Counts and ages of what is on the board.", "Stats"),
     _op("system.workers", f"GET {P}/workers", "workers:read", "Who works: last seen, what each agent holds, who is stale.", "WorkerPage", query="PageQuery"),
     _op("system.attention", f"GET {P}/attention", "attention:read", "What needs a person, and what may be done about it.", "AttentionPage", query="PageQuery"),

@@ -40,34 +40,35 @@ def _host(address: str) -> str:
 
 def answer(
     server: Server,
-    body: Callable[[], Any],
+    message: Any,
     headers: Mapping[str, str],
-    caller: Callable[[], Any],
+    caller: Any,
     failed: Callable[[Exception], None],
 ) -> Answer:
-    """The answer to a POST.
-
-    ``body`` reads the message: ValueError means that it is no JSON. ``caller`` says who asks, and what it raises is
-    the transport's own refusal. ``failed`` is told of defects.
-    """
-    try:
-        message = body()
-    except ValueError as error:
-        return refused(None, RpcError(PARSE_ERROR, str(error)), modern=True)
-    who = caller()
-    modern = "mcp-method" in headers or headers.get("mcp-protocol-version") == revisions.MODERN
+    """The answer to a POST of a parsed message by a known caller; ``failed`` is told of defects."""
+    modern = speaks_modern(headers)
     try:
         request = rpc.read(message)
         if request is None:
             return {"statusCode": 202, "headers": {"cache-control": "no-store"}, "body": ""}
         modern = modern or revisions.REVISION in request.meta
-        result, notifications = server.answer(request, headers, who)
+        result, notifications = server.answer(request, headers, caller)
     except RpcError as error:
         return refused(rpc.id_of(message), error, modern=modern)
     except Exception as error:  # noqa: BLE001  the last line of defence: an error message, never a trace
         failed(error)
         return refused(rpc.id_of(message), RpcError(INTERNAL_ERROR, "the server failed"), modern=modern)
     return _written(200, [*notifications, rpc.result(request, result)])
+
+
+def unreadable(why: str) -> Answer:
+    """The answer to a body that is no message."""
+    return refused(None, RpcError(PARSE_ERROR, why), modern=True)
+
+
+def speaks_modern(headers: Mapping[str, str]) -> bool:
+    """Whether a request's headers are those of 2026-07-28."""
+    return "mcp-method" in headers or headers.get("mcp-protocol-version") == revisions.MODERN
 
 
 def refused(to: rpc.Id | None, error: RpcError, *, modern: bool) -> Answer:

@@ -55,6 +55,7 @@ from interlock.edges.models.projects import (
     Settings,
 )
 from interlock.edges.models.queries import (
+    ClaimsQuery,
     CursorQuery,
     DecisionQuery,
     ExplainQuery,
@@ -78,6 +79,7 @@ __all__ = [
     "Cancel",
     "Claim",
     "ClaimNext",
+    "ClaimsQuery",
     "Complete",
     "CursorQuery",
     "CustomEvent",

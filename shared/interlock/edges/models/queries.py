@@ -33,6 +33,12 @@ class PageQuery(CursorQuery):
     limit: Count = limits.DEFAULT_PAGE
 
 
+class ClaimsQuery(CursorQuery):
+    """A page of the caller's claims."""
+
+    limit: Count = limits.CLAIMS_PAGE
+
+
 class JobQuery(PageQuery):
     """Filters and order of a list of jobs."""
 
