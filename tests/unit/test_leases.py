@@ -285,7 +285,12 @@ def test_me_and_heartbeat_answer_a_hundred_claims_and_a_cursor(w: CheckedWorld) 
     assert len(first["claims"]) == 100
     assert {claim["job"] for page in (first, rest) for claim in page["claims"]} == jobs
     assert rest["next_cursor"] is None
-    w.refused("unknown_field", "GET", "P/me", query={"limit": 1})
+    one = w.ok("GET", "P/me", query={"limit": 1})
+    assert one["claims"] == first["claims"][:1]
+    assert (
+        w.ok("GET", "P/me", query={"cursor": one["next_cursor"]})["claims"]
+        == first["claims"][1:] + rest["claims"]
+    )
     w.clock.advance(60)
     beat = w.ok("POST", "P/heartbeat", {})
     assert len(beat["claims"]) == 100
