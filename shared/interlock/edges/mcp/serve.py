@@ -47,7 +47,7 @@ def _answer(request: http.Request) -> dict[str, Any]:
             "MCP is spoken by POST here: there are no streams and no sessions",
             headers={"Allow": METHODS},
         )
-    if transport.from_browser(request.headers, secure=request.base.startswith("https:")):
+    if transport.from_foreign_page(request.headers, secure=request.base.startswith("https:")):
         raise InterlockError("forbidden", "the page that sends this is of another site")
     http.require_json(request)
     try:

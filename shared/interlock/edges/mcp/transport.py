@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,16 +20,24 @@ Answer = dict[str, Any]
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-def from_browser(headers: Mapping[str, str], *, secure: bool) -> bool:
+def from_foreign_page(headers: Mapping[str, str], *, secure: bool) -> bool:
     """Whether a page of another site sends this, so that it has to be refused (DNS rebinding).
 
-    On a laptop only pages of this machine may speak to the bus. Behind HTTPS the address is one that the gateway knows
-    to be its own.
+    Browsers say whose page it is in Origin; other clients send none. Behind HTTPS the address is one that the gateway
+    knows to be its own. Without it a name proves nothing, as whoever made the page may let it point anywhere.
     """
-    host, origin = _host("//" + headers.get("host", "")), headers.get("origin")
-    if not secure and host not in _LOOPBACK:
-        return True
-    return origin is not None and _host(origin) not in ({host} if secure else _LOOPBACK)
+    if "origin" not in headers:
+        return False
+    host, origin = _host("//" + headers.get("host", "")), _host(headers["origin"])
+    return not (origin in _LOOPBACK or (origin == host and (secure or _is_address(host))))
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _host(address: str) -> str:
