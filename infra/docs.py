@@ -1,7 +1,8 @@
-"""Makes the reference documents that follow from the tables in the code.
+"""Makes the documents that follow from the tables and texts in the code.
 
 ``uv run python -m infra.docs`` (or ``--check``) says which are not current (exit code 1 when one is not);
-``--write`` brings them up to date. They are docs/openapi.json, docs/errors.md, docs/limits.md, docs/lifecycle.md.
+``--write`` brings them up to date. They are docs/openapi.json, docs/errors.md, docs/limits.md, docs/lifecycle.md, and
+what agents' tools read from disk, made of the guide: shared/agents/.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from pathlib import Path
 
 from infra.limits_text import INTERNAL, SECTIONS, Row
 
+from interlock import guide
 from interlock.domain import access, limits
 from interlock.domain.lifecycle import CASCADED, STATUSES, TRANSITIONS, Transition
 from interlock.edges import openapi
 from interlock.edges.operations import OPERATIONS
 from interlock.errors import CODES
 
-FOLDER = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
+AGENTS = "shared/agents"
 MADE = "<!-- Made by `uv run python -m infra.docs --write`; do not edit. -->"
 
 _FAMILIES: Mapping[int, str] = {
@@ -228,20 +231,25 @@ def openapi_page() -> str:
     return json.dumps(openapi.document(), indent=1, ensure_ascii=False) + "\n"
 
 
+def _of_guide(path: str) -> Callable[[], str]:
+    return lambda: guide.files()[path]
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
-    "openapi.json": openapi_page,
-    "errors.md": errors,
-    "limits.md": limits_page,
-    "lifecycle.md": lifecycle,
+    "docs/openapi.json": openapi_page,
+    "docs/errors.md": errors,
+    "docs/limits.md": limits_page,
+    "docs/lifecycle.md": lifecycle,
+    **{f"{AGENTS}/{path}": _of_guide(path) for path in guide.files()},
 }
 
 
 def stale() -> list[str]:
-    """Names of the documents that are not what the code says."""
+    """Paths of the documents that are not what the code says."""
     return [
         name
         for name, made in PAGES.items()
-        if not (FOLDER / name).is_file() or (FOLDER / name).read_text(encoding="utf-8") != made()
+        if not (ROOT / name).is_file() or (ROOT / name).read_text(encoding="utf-8") != made()
     ]
 
 
@@ -255,10 +263,11 @@ def main() -> int:
     found = stale()
     for name in found:
         if arguments.write:
-            (FOLDER / name).write_text(PAGES[name](), encoding="utf-8", newline="\n")
-            print(f"docs/{name} written")
+            (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
+            (ROOT / name).write_text(PAGES[name](), encoding="utf-8", newline="\n")
+            print(f"{name} written")
         else:
-            print(f"docs/{name} is not current: run `uv run python -m infra.docs --write`")
+            print(f"{name} is not current: run `uv run python -m infra.docs --write`")
     return 0 if arguments.write or not found else 1
 
 

@@ -33,6 +33,11 @@ def test_a_document_is_current(name: str) -> None:
     assert name not in docs.stale(), "run `uv run python -m infra.docs --write`"
 
 
+def test_nothing_but_what_is_made_stands_among_what_agents_read() -> None:
+    there = {path.relative_to(ROOT).as_posix() for path in (ROOT / docs.AGENTS).rglob("*") if path.is_file()}
+    assert there == {name for name in docs.PAGES if name.startswith(docs.AGENTS)}
+
+
 def test_the_served_description_is_the_published_one() -> None:
     assert json.loads(json.dumps(openapi.document())) == PUBLISHED
 
