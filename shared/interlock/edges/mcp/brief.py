@@ -50,8 +50,10 @@ def job(whole: Mapping[str, Any]) -> dict[str, Any]:
     if not shown.get("upstream"):
         shown.pop("upstream", None)
     used = shown.get("usage") or {}
-    if not used.get("reported") and not used.get("earlier"):
+    if not any((used.get("reported") or {}).values()) and not used.get("earlier"):
         shown.pop("usage", None)
+    if shown.get("on_upstream_failure") == "match":
+        del shown["on_upstream_failure"]
     for name in ("overdue", "independent", "fence", "retry_count", "downstream_more"):
         if not shown.get(name):
             shown.pop(name, None)
