@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from infra import tools_page
 from infra.limits_text import INTERNAL, SECTIONS, Row
 
 from interlock import guide
@@ -240,6 +241,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/errors.md": errors,
     "docs/limits.md": limits_page,
     "docs/lifecycle.md": lifecycle,
+    "docs/tools.md": lambda: f"{MADE}\n\n{tools_page.page()}",
     **{f"{AGENTS}/{path}": _of_guide(path) for path in guide.files()},
 }
 

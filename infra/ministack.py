@@ -33,7 +33,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,21 +96,34 @@ class Deployed:
     outputs: dict[str, str]
     host: str
 
-    def call(
-        self, method: str, path: str, body: Any = None, *, token: str = "", key: str = ""
-    ) -> tuple[int, dict[str, Any]]:
-        """One request through the API: status and JSON answer."""
-        headers = {"Host": self.host, "Content-Type": "application/json"}
+    def call(self, method: str, path: str, body: Any = None, **more: Any) -> tuple[int, dict[str, Any]]:
+        """One request through the API, as :meth:`ask` takes it: status and JSON answer."""
+        status, _, answer = self.ask(method, path, body, **more)
+        return status, answer
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        token: str = "",
+        key: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, dict[str, str], dict[str, Any]]:
+        """One request through the API: status, headers (names in lower case) and JSON answer."""
+        sent = {"Host": self.host, "content-type": "application/json", **(headers or {})}
         if token:
-            headers["Authorization"] = f"Bearer {token}"
+            sent["Authorization"] = f"Bearer {token}"
         if key:
-            headers["Idempotency-Key"] = key
+            sent["Idempotency-Key"] = key
         data = None if body is None else json.dumps(body).encode()
         connection = http.client.HTTPConnection(urlsplit(self.cloud.endpoint).netloc, timeout=60)
         try:
-            connection.request(method, path, data, headers)
+            connection.request(method, path, data, sent)
             response = connection.getresponse()
-            return response.status, json.load(response)
+            shown = {name.lower(): value for name, value in response.getheaders()}
+            return response.status, shown, json.load(response)
         finally:
             connection.close()
 

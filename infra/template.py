@@ -1,20 +1,25 @@
-"""Makes the part of template.yaml that follows from the operations table: one function per operation.
+"""Makes the part of template.yaml that follows from tables: one function per operation, and the role of the tools.
 
 ``uv run python -m infra.template`` says whether template.yaml is current (exit code 1 when it is not);
-``--write`` brings it up to date. The rest of template.yaml, the roles among it, is written by hand.
+``--write`` brings it up to date. The rest of template.yaml, the other roles among it, is written by hand.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
+import yaml
+
+from interlock.edges.mcp import tools
 from interlock.edges.operations import OPERATIONS, Operation
 
 TEMPLATE = Path(__file__).parent.parent / "template.yaml"
 BEGIN = "  # >>> "
 END = "  # <<< "
+LOGS = "!GetAtt Logs.Arn"
 
 ROLES: Mapping[str, str] = {
     # Areas, and operations that differ from their area.
@@ -150,13 +155,89 @@ def function(operation: Operation) -> str:
     )
 
 
+class _AsWritten(yaml.SafeLoader):
+    """YAML in which CloudFormation's short tags stay the text that they are."""
+
+
+def _tag(_loader: yaml.SafeLoader, tag: str, node: yaml.Node) -> str:
+    quote = node.style or "" if isinstance(node, yaml.ScalarNode) else ""
+    return f"!{tag} {quote}{node.value}{quote}"
+
+
+_AsWritten.add_multi_constructor("!", _tag)
+
+Reach = tuple[tuple[str, ...], tuple[str, ...]]
+"""Resources, and the partitions in them to which a grant is fenced (none: it is not)."""
+
+
+def roles_of_tools() -> list[str]:
+    """The roles of the operations that MCP's tools carry out."""
+    return sorted({role_of(name) for row in tools.ROWS.values() for name in row.operations})
+
+
+def granted(resources: Mapping[str, Any], roles: Iterable[str]) -> dict[Reach, set[str]]:
+    """The actions that any of the roles allows, by what they reach."""
+    found: dict[Reach, set[str]] = {}
+    for role in roles:
+        properties = resources[role]["Properties"]
+        shared = [
+            resources[each.removeprefix("!Ref ")]["Properties"] for each in properties["ManagedPolicyArns"]
+        ]
+        for policy in [*shared, *properties.get("Policies", ())]:
+            for statement in policy["PolicyDocument"]["Statement"]:
+                fence = statement.get("Condition", {}).get("ForAllValues:StringLike", {})
+                where = tuple(_listed(statement["Resource"])), tuple(fence.get("dynamodb:LeadingKeys", ()))
+                found.setdefault(where, set()).update(_listed(statement["Action"]))
+    return found
+
+
+def _listed(value: str | list[str]) -> list[str]:
+    return value if isinstance(value, list) else [value]
+
+
+def role_of_tools(text: str) -> str:
+    """The role of MCP's function as a resource of the template: what the roles of its tools' operations allow, once."""
+    statements = []
+    for (resources, fence), actions in sorted(granted(_resources(text), roles_of_tools()).items()):
+        if resources == (LOGS,):
+            continue
+        statement = f"Action: [{', '.join(sorted(actions))}], Resource: [{', '.join(resources)}]"
+        if fence:
+            patterns = ", ".join(f'"{pattern}"' for pattern in fence)
+            statement += (
+                f', Condition: {{"ForAllValues:StringLike": {{"dynamodb:LeadingKeys": [{patterns}]}}}}'
+            )
+        statements.append(f"              - {{Effect: Allow, {statement}}}\n")
+    return (
+        "  McpRole:  # what the roles of its tools' operations allow, all of it: one function serves every tool\n"
+        "    Type: AWS::IAM::Role\n"
+        "    Properties:\n"
+        "      AssumeRolePolicyDocument:\n"
+        '        {Version: "2012-10-17", Statement: [{Effect: Allow, Principal: {Service: lambda.amazonaws.com}, '
+        'Action: "sts:AssumeRole"}]}\n'
+        "      ManagedPolicyArns: [!Ref WriteLogs]\n"
+        "      Policies:\n"
+        "        - PolicyName: tools\n"
+        "          PolicyDocument:\n"
+        '            Version: "2012-10-17"\n'
+        "            Statement:\n"
+        f"{''.join(statements)}"
+    )
+
+
+def _resources(text: str) -> dict[str, Any]:
+    document: dict[str, Any] = yaml.load(text, _AsWritten)  # noqa: S506  a SafeLoader
+    resources: dict[str, Any] = document["Resources"]
+    return resources
+
+
 def rendered(text: str) -> str:
-    """The template with the functions made anew; everything outside the two markers stays as it is."""
+    """The template with its generated part made anew; everything outside the two markers stays as it is."""
     before, _, rest = text.partition(BEGIN)
     marker, _, rest = rest.partition("\n")
     _, _, after = rest.partition(END)
-    functions = "\n".join(function(operation) for operation in OPERATIONS.values())
-    return f"{before}{BEGIN}{marker}\n\n{functions}\n{END}{after}"
+    made = "\n".join([role_of_tools(before), *(function(operation) for operation in OPERATIONS.values())])
+    return f"{before}{BEGIN}{marker}\n\n{made}\n{END}{after}"
 
 
 def main() -> int:
