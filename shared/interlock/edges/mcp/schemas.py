@@ -13,7 +13,12 @@ from pydantic import BaseModel
 
 Schema = dict[str, Any]
 
-_DROPPED = frozenset({"title", "$defs", "oneOf", "discriminator"})
+_DROPPED = frozenset(
+    {"title", "$defs", "discriminator", "minLength", "minItems", "maxItems", "minimum", "maximum", "pattern"}
+    | {"additionalProperties"}
+)
+"""What a model does not need to know beforehand: every client pays for a tool's schema with its attention, and the check
+of the operation says what is wrong with a field, and how it has to be."""
 _TOLD_BY_NULL = {"type": "null"}
 
 
@@ -55,7 +60,9 @@ def _plain(value: Any, defs: Mapping[str, Any], *, names: bool = False) -> Any:
             more = {key: each for key, each in value.items() if key != "anyOf"}
             return _plain({**choices[0], **more}, defs)
     kept = {
-        key: _plain(each, defs, names=not names and key == "properties")
+        "anyOf" if key == "oneOf" and not names else key: _plain(
+            each, defs, names=not names and key == "properties"
+        )
         for key, each in value.items()
         if names or key not in _DROPPED
     }

@@ -37,15 +37,25 @@ class Claim(Model):
 class ClaimNext(Claim):
     """Which roles to look at; none means all of the caller's."""
 
-    roles: Annotated[list[Key], Field(max_length=limits.AGENT_ROLES)] = []
+    roles: Annotated[
+        list[Key],
+        Field(max_length=limits.AGENT_ROLES),
+        Field(description="Of your roles, those to look at; none means all."),
+    ] = []
 
 
 class Result(Model):
     """What came out of the work."""
 
-    summary: Reason | None = None
-    data: ResultData = None
-    artifacts: Annotated[list[Artifact], Field(max_length=limits.ARTIFACTS_PER_CALL)] = []
+    summary: Annotated[Reason | None, Field(description="What came of it, for whoever works on it next.")] = (
+        None
+    )
+    data: Annotated[ResultData, Field(description="What the next job computes with; rules read it.")] = None
+    artifacts: Annotated[
+        list[Artifact],
+        Field(max_length=limits.ARTIFACTS_PER_CALL),
+        Field(description="References to attach with it."),
+    ] = []
 
     @model_validator(mode="after")
     def _parts(self) -> Result:
@@ -66,7 +76,7 @@ class Fail(Model):
     """The fence, and why."""
 
     fence: Fence
-    reason: Reason
+    reason: Annotated[Reason, Field(description="What is in the way, or why it cannot be done.")]
     data: Data = None
     usage: Usage | None = None
 
@@ -75,8 +85,12 @@ class Reject(Model):
     """The reviewer's fence, the reviewed job, and why it must be done again."""
 
     fence: Fence
-    target: Id
-    reason: Annotated[str, Text(limits.REJECTION_SENT_CHARACTERS)]
+    target: Annotated[Id, Field(description="The completed job that is sent back.")]
+    reason: Annotated[
+        str,
+        Text(limits.REJECTION_SENT_CHARACTERS),
+        Field(description="Which constraint does not hold, where, what you saw, what would satisfy it."),
+    ]
 
 
 class Block(Fail):
@@ -86,7 +100,7 @@ class Block(Fail):
 class Unblock(Model):
     """Why the job may go on; the holder sends its fence."""
 
-    reason: Reason
+    reason: Annotated[Reason, Field(description="Why it may go on.")]
     fence: Fence | None = None
 
 
@@ -119,5 +133,11 @@ class HeldJob(Model):
 class Heartbeat(Model):
     """Which leases to renew: all of the caller's, or those of one session; `jobs` asks about these by name too."""
 
-    session: Session | None = None
-    jobs: Annotated[list[HeldJob], Field(max_length=limits.CLAIMS_PAGE)] = []
+    session: Annotated[
+        Session | None, Field(description="Only the claims of this process; absent: all of them.")
+    ] = None
+    jobs: Annotated[
+        list[HeldJob],
+        Field(max_length=limits.CLAIMS_PAGE),
+        Field(description="Jobs to ask about by name, with what was used for each so far."),
+    ] = []

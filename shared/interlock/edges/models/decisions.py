@@ -24,17 +24,34 @@ class DecisionAsk(Model):
     """The fence, what has to be decided, and who may. A question also says what it blocks and what the risk is."""
 
     fence: Fence
-    kind: Kind
-    prompt: Words
-    blocker: Words | None = None
-    risk: Words | None = None
-    options: Options | None = None
-    answer_schema: Annotated[Any, Free("schema", limits.SCHEMA_BYTES)] = Field(None, alias="schema")
-    roles: Annotated[list[Key], Field(max_length=limits.DECISION_ROLES), AfterValidator(distinct)] = []
-    expires_in: Annotated[int, Field(ge=limits.DECISION_SECONDS[0], le=limits.DECISION_SECONDS[1])] | None = (
-        None
-    )
-    wait: bool = True
+    kind: Annotated[
+        Kind,
+        Field(
+            description="question; approval (may this be done?); review (is the work good?); gate (go on?)."
+        ),
+    ]
+    prompt: Annotated[Words, Field(description="The exact decision, answerable without a conversation.")]
+    blocker: Annotated[
+        Words | None, Field(description="What cannot go on without it; a question needs it.")
+    ] = None
+    risk: Annotated[Words | None, Field(description="What a wrong answer costs; a question needs it.")] = None
+    options: Annotated[Options | None, Field(description="What may be answered.")] = None
+    answer_schema: Annotated[
+        Any,
+        Free("schema", limits.SCHEMA_BYTES),
+        Field(description="Instead of options: the JSON Schema of an answer."),
+    ] = Field(None, alias="schema")
+    roles: Annotated[
+        list[Key],
+        Field(max_length=limits.DECISION_ROLES),
+        AfterValidator(distinct),
+        Field(description="Roles whose agents may answer, beside owners."),
+    ] = []
+    expires_in: Annotated[
+        Annotated[int, Field(ge=limits.DECISION_SECONDS[0], le=limits.DECISION_SECONDS[1])] | None,
+        Field(description="Seconds until it lapses unanswered."),
+    ] = None
+    wait: Annotated[bool, Field(description="Block the job until it is answered.")] = True
 
     @model_validator(mode="after")
     def _whole(self) -> DecisionAsk:
@@ -64,9 +81,15 @@ class Finding(Model):
 class DecisionReply(Model):
     """The answer. `data` carries what an option needs: the new budget of `raise`."""
 
-    answer: Annotated[Any, Free("answer", limits.ANSWER_BYTES, is_object=False)]
-    note: Words | None = None
-    findings: Annotated[list[Finding], Field(max_length=limits.FINDINGS)] = []
+    answer: Annotated[
+        Any,
+        Free("answer", limits.ANSWER_BYTES, is_object=False),
+        Field(description="One of the options; of a review or an approval: approve or reject."),
+    ]
+    note: Annotated[Words | None, Field(description="Why.")] = None
+    findings: Annotated[
+        list[Finding], Field(max_length=limits.FINDINGS), Field(description="What a review found.")
+    ] = []
     segment: Annotated[int, Field(ge=0, le=2**31)] | None = None
     data: Annotated[Any, Free("data", limits.ANSWER_BYTES)] = None
 

@@ -158,34 +158,74 @@ Priority = Annotated[
         }
     ),
 ]
-Fence = Annotated[int, Field(ge=1, le=2**53)]
-Lease = Annotated[int, Field(ge=limits.LEASE_SECONDS[0], le=limits.LEASE_SECONDS[1])]
-Beat = Annotated[int, Field(ge=limits.HEARTBEAT_SECONDS[0], le=limits.HEARTBEAT_SECONDS[1])]
+Fence = Annotated[int, Field(ge=1, le=2**53, description="The fence of your claim.")]
+Lease = Annotated[
+    int,
+    Field(
+        ge=limits.LEASE_SECONDS[0],
+        le=limits.LEASE_SECONDS[1],
+        description="How long a claim lasts without a sign of life, in seconds.",
+    ),
+]
+Beat = Annotated[
+    int,
+    Field(
+        ge=limits.HEARTBEAT_SECONDS[0],
+        le=limits.HEARTBEAT_SECONDS[1],
+        description="How often you will call, in seconds; the lease lasts three beats.",
+    ),
+]
 OnExpire = Literal["publish", "fail", "ask"]
 Cap = Annotated[int, Field(ge=limits.CLAIM_CAP[0], le=limits.CLAIM_CAP[1])]
 Capability = Annotated[str, Text(limits.CAPABILITY_CHARACTERS)]
 Capabilities = Annotated[
-    list[Capability], Field(max_length=limits.CAPABILITIES), AfterValidator(lambda v: list(dict.fromkeys(v)))
+    list[Capability],
+    Field(max_length=limits.CAPABILITIES),
+    AfterValidator(lambda v: list(dict.fromkeys(v))),
 ]
 ArtifactType = Annotated[str, Text(limits.ARTIFACT_TYPE_CHARACTERS)]
-Requires = Annotated[list[ArtifactType], Field(max_length=limits.REQUIRES), AfterValidator(distinct)]
-Retries = Annotated[int, Field(ge=0, le=limits.MAX_RETRIES)]
-Summary = Annotated[str, Text(limits.SUMMARY_CHARACTERS)]
-ExternalId = Annotated[str, Text(limits.EXTERNAL_ID_CHARACTERS)]
-Uri = Annotated[str, Text(limits.URI_CHARACTERS)]
-Checksum = Annotated[str, Text(limits.CHECKSUM_CHARACTERS)]
+Requires = Annotated[
+    list[ArtifactType],
+    Field(max_length=limits.REQUIRES),
+    AfterValidator(distinct),
+    Field(
+        description="Types of artifacts without which it cannot be completed; review asks for an approval."
+    ),
+]
+Retries = Annotated[int, Field(ge=0, le=limits.MAX_RETRIES, description="How often it may be tried again.")]
+Summary = Annotated[
+    str, Text(limits.SUMMARY_CHARACTERS), Field(description="What is to be true afterwards, in one line.")
+]
+ExternalId = Annotated[
+    str,
+    Text(limits.EXTERNAL_ID_CHARACTERS),
+    Field(description="Its id elsewhere; unique among the jobs that have not ended."),
+]
+Uri = Annotated[str, Text(limits.URI_CHARACTERS), Field(description="Where it is; it must exist.")]
+Checksum = Annotated[
+    str, Text(limits.CHECKSUM_CHARACTERS), Field(description="As you computed it, sha256:….")
+]
 FileName = Annotated[str, Text(limits.FILE_NAME_CHARACTERS), AfterValidator(_a_file_name)]
-UploadSize = Annotated[int, Field(ge=1, le=limits.UPLOAD_BYTES)]
+UploadSize = Annotated[int, Field(ge=1, le=limits.UPLOAD_BYTES, description="Bytes.")]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 ResultData = Annotated[Any, Free("result.data", limits.RESULT_BYTES, is_object=False)]
 EventData = Annotated[Any, Free("data", limits.EVENT_DATA_BYTES)]
 Constraint = Annotated[str, Text(limits.CONSTRAINT_CHARACTERS)]
-Constraints = Annotated[list[Constraint], Field(max_length=limits.CONSTRAINTS)]
-Context = Annotated[Any, Free("context", limits.CONTEXT_BYTES)]
+Constraints = Annotated[
+    list[Constraint],
+    Field(max_length=limits.CONSTRAINTS, description="What the result is measured by; each can be checked."),
+]
+Context = Annotated[
+    Any, Free("context", limits.CONTEXT_BYTES), Field(description="All that its holder needs to know.")
+]
 Data = Annotated[Any, Free("data", limits.EVENT_DATA_BYTES, is_object=False)]
 Metadata = Annotated[Any, Free("metadata", limits.METADATA_BYTES)]
-Session = Annotated[str, Text(limits.LABEL_CHARACTERS)]
-CustomType = Annotated[str, Text(limits.LABEL_CHARACTERS, r"^custom\.[A-Za-z0-9_.:-]+$")]
+Session = Annotated[str, Text(limits.LABEL_CHARACTERS), Field(description="Which of your processes this is.")]
+CustomType = Annotated[
+    str,
+    Text(limits.LABEL_CHARACTERS, r"^custom\.[A-Za-z0-9_.:-]+$"),
+    Field(description="custom.… and a word of your own."),
+]
 Status = Annotated[str, AfterValidator(_a_status), WithJsonSchema({"type": "string", "enum": list(STATUSES)})]
 Count = Annotated[int, BeforeValidator(digits), Field(ge=limits.PAGE[0], le=limits.PAGE[1])]
 FeedCount = Annotated[int, BeforeValidator(digits), Field(ge=limits.FEED_PAGE[0], le=limits.FEED_PAGE[1])]

@@ -57,7 +57,7 @@ class Rule(Model):
     role: Key
     summary: Summary
     on: Literal["completed", "failed", "cancelled"] = "completed"
-    when: Guard | None = None
+    when: Annotated[Guard | None, Field(description="Only if this holds of the result.")] = None
     context: Context = Field(default_factory=dict)
     constraints: Constraints = []
     priority: Priority = 20
@@ -69,24 +69,47 @@ class JobFields(Model):
     """What a job says, whether it is published alone or in a plan."""
 
     summary: Summary
-    role: Key
+    role: Annotated[Key, Field(description="The role that is to do it.")]
     external_id: ExternalId | None = None
-    priority: Priority = 20
+    priority: Annotated[Priority, Field(description="10 low, 20 normal, 30 high, 40 urgent.")] = 20
     constraints: Constraints = []
     context: Context = Field(default_factory=dict)
-    artifacts: Annotated[list[Artifact], Field(max_length=limits.ARTIFACTS)] = []
-    parent: Id | None = None
+    artifacts: Annotated[
+        list[Artifact],
+        Field(max_length=limits.ARTIFACTS),
+        Field(description="References that its holder needs."),
+    ] = []
+    parent: Annotated[Id | None, Field(description="The job that it comes from.")] = None
     max_retries: Retries = limits.DEFAULT_RETRIES
-    lease_seconds: Lease | None = None
-    on_expire: OnExpire | None = None
+    lease_seconds: Annotated[
+        Lease | None, Field(description="How long a claim on it lasts without a sign of life.")
+    ] = None
+    on_expire: Annotated[
+        OnExpire | None,
+        Field(
+            description="What becomes of it when a claim lapses: back to the board, failed, or a decision is asked."
+        ),
+    ] = None
     requires: Requires = []
-    capabilities: Capabilities | None = None
-    not_before: Moment | None = None
-    deadline: Moment | None = None
-    on_upstream_failure: Literal["match", "continue"] = "match"
-    independent: bool | None = None
-    routing: Annotated[list[Rule], Field(max_length=limits.RULES)] = []
-    budget: Budget | None = None
+    capabilities: Annotated[
+        Capabilities | None,
+        Field(description="What an agent must be able to do; absent: what the role asks for."),
+    ] = None
+    not_before: Annotated[Moment | None, Field(description="RFC 3339; not claimable before.")] = None
+    deadline: Annotated[Moment | None, Field(description="RFC 3339; it is overdue from then on.")] = None
+    on_upstream_failure: Annotated[
+        Literal["match", "continue"],
+        Field(description="match: it fails or is cancelled with what it waits for; continue: it goes on."),
+    ] = "match"
+    independent: Annotated[
+        bool | None, Field(description="Nobody takes it who worked on what it waits for.")
+    ] = None
+    routing: Annotated[
+        list[Rule],
+        Field(max_length=limits.RULES),
+        Field(description="Jobs to make when it ends, by its result."),
+    ] = []
+    budget: Annotated[Budget | None, Field(description="What it and its retries may use.")] = None
 
     @model_validator(mode="after")
     def _parts(self) -> Self:
@@ -103,14 +126,19 @@ class JobFields(Model):
 class JobCreate(JobFields):
     """A job to publish. `blocked_by` names jobs of this project that must be completed first."""
 
-    blocked_by: Annotated[list[Id], Field(max_length=limits.UPSTREAMS), AfterValidator(distinct)] = []
+    blocked_by: Annotated[
+        list[Id],
+        Field(max_length=limits.UPSTREAMS),
+        AfterValidator(distinct),
+        Field(description="Ids of jobs that must be completed first."),
+    ] = []
 
 
 class Link(Model):
     """An upstream that the job is to wait for."""
 
     type: Literal["blocks"] = "blocks"
-    upstream: Id
+    upstream: Annotated[Id, Field(description="The job to wait for.")]
 
 
 class JobEdit(Model):
@@ -144,7 +172,7 @@ class CustomEvent(Model):
 class Cancel(Model):
     """Why, and the fence when the holder cancels."""
 
-    reason: Reason
+    reason: Annotated[Reason, Field(description="Why it is not wanted any more.")]
     fence: Fence | None = None
 
 

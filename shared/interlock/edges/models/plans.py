@@ -16,13 +16,20 @@ Ref = Annotated[str, Field(max_length=limits.REF_CHARACTERS, pattern=r"^[A-Za-z0
 class PlannedJob(JobFields):
     """A job of a plan. `blocked_by` and `parent` name jobs by their `ref` in the plan, or existing jobs by id."""
 
-    ref: Ref
-    parent: Ref | None = None
-    blocked_by: Annotated[list[Ref], Field(max_length=limits.UPSTREAMS), AfterValidator(distinct)] = []
+    ref: Annotated[Ref, Field(description="Its name in the plan.")]
+    parent: Annotated[Ref | None, Field(description="A ref of the plan, or the id of a job.")] = None
+    blocked_by: Annotated[
+        list[Ref],
+        Field(max_length=limits.UPSTREAMS),
+        AfterValidator(distinct),
+        Field(description="Refs of the plan, or ids of jobs, that must be completed first."),
+    ] = []
 
 
 class Plan(Model):
     """Jobs that become real together; `dry_run` only says which would be claimable first."""
 
     jobs: Annotated[list[PlannedJob], Field(min_length=1, max_length=limits.PLAN_JOBS)]
-    dry_run: bool = False
+    dry_run: Annotated[
+        bool, Field(description="Publish nothing; say what would be claimable at once and what would wait.")
+    ] = False

@@ -24,7 +24,9 @@ from interlock.edges.models.fields import (
 class CursorQuery(Model):
     """Where to go on."""
 
-    cursor: Cursor | None = None
+    cursor: Annotated[Cursor | None, Field(description="Where to go on: next_cursor of the page before.")] = (
+        None
+    )
 
 
 class PageQuery(CursorQuery):
@@ -44,11 +46,11 @@ class JobQuery(PageQuery):
 
     status: list[Status] = []
     role: list[Key] = []
-    assignee: Id | None = None
-    source: Id | None = None
+    assignee: Annotated[Id | None, Field(description="Who holds it: me, or an id.")] = None
+    source: Annotated[Id | None, Field(description="Who published it: me, or an id.")] = None
     parent: Id | None = None
     external_id: ExternalId | None = None
-    q: Summary | None = None
+    q: Annotated[Summary | None, Field(description="Part of the summary.")] = None
     order: Literal["priority", "newest", "oldest", "updated"] | None = None
 
 
@@ -94,4 +96,4 @@ class DecisionQuery(PageQuery):
 
     state: Literal["open", "answered", "withdrawn", "expired", "all"] = "open"
     job: Id | None = None
-    role: Key | None = None
+    role: Annotated[Key | None, Field(description="Those that this role may answer.")] = None
