@@ -18,9 +18,11 @@ STATEMENTS = {
     "handler jobs.create": "{load}('jobs/create.py')",
     "handler jobs.create and boto3": "import boto3; {load}('jobs/create.py')",
     "handler claims.next and boto3": "import boto3; {load}('claims/next.py')",
+    "handler system.mcp and boto3": "import boto3; {load}('system/mcp.py')",
     "handler stream.dispatch and boto3": "import boto3; {load}('stream/dispatch.py')",
     "handler queues.lease and boto3": "import boto3; {load}('queues/lease.py')",
-    "the same, first DynamoDB client made": "import boto3; {load}('jobs/create.py'); boto3.client('dynamodb', region_name='eu-west-1')",
+    "jobs.create, first DynamoDB client made": "import boto3; {load}('jobs/create.py'); boto3.client('dynamodb', region_name='eu-west-1')",
+    "core of the MCP server, beyond pydantic": "import pydantic; t = time.perf_counter(); import interlock.edges.mcp.transport",
 }
 _LOAD = "(lambda p: __import__('runpy').run_path({root!r} + '/functions/' + p))"
 

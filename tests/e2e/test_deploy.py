@@ -19,8 +19,11 @@ from urllib.request import Request, urlopen
 import pytest
 from infra.ministack import STACK, Deployed, deploy, ministack, poll
 from tests.meta.stack import FUNCTIONS
+from tests.sim.speaker import message
 
 from interlock.domain.access import RIGHTS
+from interlock.edges.mcp import revisions
+from interlock.edges.mcp.tools import ROWS
 from interlock.edges.operations import OPERATIONS, Operation
 
 pytestmark = pytest.mark.e2e
@@ -315,6 +318,61 @@ def test_caps_budgets_and_a_stop_bind_an_agent(stack: Deployed, owner: str, agen
     found(stack.call("POST", f"{P}/resume", {"agent": me}, token=owner))
     found(stack.call("PATCH", f"{P}/agents/{me}", {"max_claims": None}, token=owner))
     found(stack.call("POST", f"{P}/jobs/{other}/cancel", {"reason": "enough"}, token=agent))
+
+
+def said(
+    stack: Deployed, method: str, params: dict[str, Any], token: str, *, modern: bool = False
+) -> dict[str, Any]:
+    """The result of a message to the MCP server, as a client of either kind of revision says it."""
+    body, headers = message(method, params, modern=modern)
+    answer = found(stack.call("POST", "/mcp", body, token=token, headers=headers))
+    result: dict[str, Any] = answer["result"]
+    return result
+
+
+@pytest.mark.parametrize("modern", [False, True])
+def test_a_job_is_published_claimed_and_completed_by_tools(stack: Deployed, agent: str, modern: bool) -> None:
+    def tool(name: str, **arguments: Any) -> dict[str, Any]:
+        result = said(stack, "tools/call", {"name": name, "arguments": arguments}, agent, modern=modern)
+        assert "isError" not in result, result
+        shown: dict[str, Any] = result["structuredContent"]
+        assert json.loads(result["content"][0]["text"]) == shown
+        return shown
+
+    if modern:
+        assert revisions.MODERN in said(stack, "server/discover", {}, agent, modern=True)["supportedVersions"]
+    else:
+        asked = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "c", "version": "1"},
+        }
+        assert said(stack, "initialize", asked, agent)["protocolVersion"] == "2025-11-25"
+    assert [each["name"] for each in said(stack, "tools/list", {}, agent, modern=modern)["tools"]] == [*ROWS]
+    made = [tool("publish_job", **job(), idempotency_key=f"{modern}")["job"]["id"] for _ in range(2)]
+    assert made[0] == made[1]
+    claim = tool("claim_job", job=made[0])
+    assert [held["job"] for held in tool("heartbeat")["claims"]] == [made[0]]
+    fence = claim["claim"]["fence"]
+    assert (
+        tool("complete_job", job=made[0], fence=fence, result={"summary": "done"})["job"]["status"]
+        == "completed"
+    )
+    assert tool("get_job", job=made[0])["job"]["result"]["summary"] == "done"
+    plan = {"jobs": [{"ref": "a", **job()}, {"ref": "b", **job(blocked_by=["a"])}]}
+    for planned in reversed(tool("publish_plan", **plan)["jobs"].values()):
+        tool("set_job_status", job=planned, action="cancel", reason="enough")
+
+
+def test_mcp_refuses_strangers_and_other_methods(stack: Deployed, owner: str) -> None:
+    body, headers = message("ping")
+    status, shown, problem = stack.ask("POST", "/mcp", body, headers=headers)
+    assert (status, problem["code"]) == (401, "token_missing")
+    assert shown["www-authenticate"].startswith("Bearer resource_metadata=")
+    for method in ("GET", "DELETE"):
+        status, shown, problem = stack.ask(method, "/mcp", token=owner)
+        assert (status, shown["allow"], problem["code"]) == (405, "POST", "method_not_allowed")
+    assert stack.call("POST", "/mcp", body, token=owner)[0] == 403, "it belongs to no project"
 
 
 def test_nothing_ended_as_a_dead_letter(stack: Deployed) -> None:

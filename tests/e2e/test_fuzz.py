@@ -1,4 +1,5 @@
-"""Schemathesis against a served bus: requests made from the published description, right ones and wrong ones.
+"""A served bus under fire: Schemathesis makes requests from the published description, right ones and wrong ones, and
+Hypothesis calls of MCP's tools and messages that are none.
 
 Every answer must be one that the description promises, and none a defect; what must be refused is refused; and when
 it is over the ledger is whole.
@@ -6,6 +7,7 @@ it is over the ledger is whole.
 
 from __future__ import annotations
 
+import http.client
 import json
 import subprocess
 import sys
@@ -13,16 +15,23 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+from hypothesis import given, settings
 from tests.bench.served import Served
+from tests.sim.garbage import BODIES, Aims, Sent, calls, judge, messages
+from tests.sim.speaker import message
+from tests.sim.world import Reply
 
 from interlock.domain.ledger import verify
 
 pytestmark = pytest.mark.e2e
 
 SECONDS = 35
-"""Of each run; there are two."""
+"""Of each run of Schemathesis; there are two."""
+ROUNDS = 1_500
+"""Messages to MCP."""
 CHECKS = (
     "not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",
     "response_schema_conformance", "negative_data_rejection", "unsupported_method", "allow_header_conformance", "ignored_auth",
@@ -84,6 +93,11 @@ def test_the_description_is_kept(bus: Aimed, who: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout[-8_000:] + done.stderr[-2_000:]
     assert "generated" in done.stdout
+    judge_log_and_ledger(bus, values["project"])
+
+
+def judge_log_and_ledger(bus: Aimed, project: str) -> None:
+    """No defect was met, and what was written down is whole."""
     log = bus.log_file.read_text(encoding="utf-8", errors="replace")
     assert "Traceback" not in log
     assert " 500 " not in log
@@ -91,10 +105,37 @@ def test_the_description_is_kept(bus: Aimed, who: str, tmp_path: Path) -> None:
     events: list[dict[str, Any]] = []
     after = ""
     while True:
-        page = bus.call("GET", f"/v1/projects/{values['project']}/events?limit=1000{after}")
+        page = bus.call("GET", f"/v1/projects/{project}/events?limit=1000{after}")
         events += page["items"]
         after = f"&after={page['next_cursor']}"
         if not page["more"]:
             break
     assert len(events) > 20
     assert verify(events) == []
+
+
+def test_mcp_answers_whatever_it_is_sent(bus: Aimed) -> None:
+    values, token = aims(bus, "fuzz-mcp")
+    place = urlsplit(bus.url)
+    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
+    jobs = [values["job"]]
+    known = {"job": jobs, "id": jobs, "target": jobs, "upstream": jobs, "fence": [1], "role": ["developer"]}
+
+    def post(body: bytes, headers: dict[str, str]) -> Reply:
+        connection.request("POST", "/mcp", body, {**headers, "authorization": f"Bearer {token}"})
+        answer = connection.getresponse()
+        text = answer.read()
+        shown = {name.lower(): value for name, value in answer.getheaders()}
+        return Reply(answer.status, shown, json.loads(text) if text else None)
+
+    @settings(max_examples=ROUNDS, deadline=None, derandomize=True, database=None)
+    @given(calls(Aims(known)) | messages())
+    def fire(sent: Sent) -> None:
+        judge(post(*sent))
+
+    fire()
+    for body in BODIES.values():
+        for modern in (False, True):
+            judge(post(body, message("ping", modern=modern)[1]))
+    connection.close()
+    judge_log_and_ledger(bus, values["project"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -34,7 +35,10 @@ def test_every_policy_is_used() -> None:
 
 @pytest.mark.parametrize("role", of_type("AWS::IAM::Role"))
 def test_a_role_has_no_more_policies_than_an_account_allows(role: str) -> None:
-    assert len(RESOURCES[role]["Properties"]["ManagedPolicyArns"]) <= 10
+    properties = RESOURCES[role]["Properties"]
+    assert len(properties["ManagedPolicyArns"]) <= 10
+    own = sum(len(json.dumps(policy["PolicyDocument"])) for policy in properties.get("Policies", ()))
+    assert own <= 10_240 / 2, "of all inline policies, with names that are longer than the template's"
 
 
 @pytest.mark.parametrize("role", of_type("AWS::IAM::Role"))
@@ -75,7 +79,15 @@ def writable(role: str, partition: str) -> bool:
     return any(grant.action in WRITES and grant.reaches(partition) for grant in grants(role))
 
 
-LINK_WRITERS = {"JobCreatorRole", "PlanRole", "LinkRole", "RejectRole", "BarrierRole", "RedriveRole"}
+LINK_WRITERS = {
+    "JobCreatorRole",
+    "PlanRole",
+    "LinkRole",
+    "RejectRole",
+    "McpRole",
+    "BarrierRole",
+    "RedriveRole",
+}
 """Roles that bring holds up to date with the upstream."""
 JOB_WRITERS = {
     "JobMoverRole",
@@ -95,10 +107,10 @@ JOB_ROLES = JOB_WRITERS | {"OpenRole", "HealthRole", "ReaderRole", "RenewingRead
 WRITERS = {
     "job": JOB_WRITERS | {"RetireAgentRole", "RedriveRole", "RetainRole"},
     "agent": {"AgentRole", "RetireAgentRole", "ResumeRole"},
-    "presence": {"HeartbeatRole", "ClaimNextRole", "TimerRole"},
+    "presence": {"HeartbeatRole", "ClaimNextRole", "McpRole", "TimerRole"},
     "owner": {"OwnerRole"},
     "project": {"ProjectRole", "ResumeRole", "RetainRole"},
-    "plan": {"PlanRole", "BarrierRole"},
+    "plan": {"PlanRole", "McpRole", "BarrierRole"},
 }
 """Which roles may change an entity of a kind."""
 
@@ -124,7 +136,7 @@ def test_what_stands_beside_jobs_is_written_where_it_is_used() -> None:
     def writers(partition: str) -> set[str]:
         return {role for role in of_type("AWS::IAM::Role") if writable(role, partition)}
 
-    plans = {"PlanRole", "BarrierRole", "RedriveRole"}
+    plans = {"PlanRole", "McpRole", "BarrierRole", "RedriveRole"}
     assert writers(keys.external_live("p1", "ticket").pk) == {
         "JobCreatorRole",
         "JobReviverRole",
@@ -132,15 +144,16 @@ def test_what_stands_beside_jobs_is_written_where_it_is_used() -> None:
         "RetainRole",
         *plans,
     }
-    assert writers(keys.claim_call("p1", "00").pk) == {"ClaimNextRole"}
+    assert writers(keys.claim_call("p1", "00").pk) == {"ClaimNextRole", "McpRole"}
     assert writers(keys.slots_partition("p1", "role", "builder")) == {
         "ClaimRole",
         "ClaimNextRole",
         "RestartRole",
+        "McpRole",
     }
-    counting = {"CompleterRole", "HolderRole", "HeartbeatRole"}
+    counting = {"CompleterRole", "HolderRole", "HeartbeatRole", "McpRole"}
     assert writers(keys.spend_partition("p1", "20261201")) == counting
-    assert writers(keys.links("p1").pk) == {"LinkRole", "RejectRole"}
+    assert writers(keys.links("p1").pk) == {"LinkRole", "RejectRole", "McpRole"}
 
 
 @pytest.mark.parametrize("role", of_type("AWS::IAM::Role"))

@@ -32,9 +32,7 @@ def held_jobs(
 ) -> tuple[list[Job], str | None]:
     """The jobs that an agent holds (heads read consistently), oldest claim first, and where to go on."""
     page = bus.store.table.query(
-        Query(
-            keys.live_partition(project), index=1, prefix=f"{agent}#", after=after, limit=limit
-        )
+        Query(keys.live_partition(project), index=1, prefix=f"{agent}#", after=after, limit=limit)
     )
     ids = [keys.entity_of(row["pk"])[2] for row in page.items]
     heads = job_heads(bus, project, ids)

@@ -27,7 +27,9 @@ def me(call: Call) -> Answer:
     cursor = None
     if actor.kind == "agent":
         position = cursors.read("claims", {"agent": actor.id}, call.query["cursor"])
-        held, after = load.held_jobs(call.bus, project.id, actor.id, after=position, limit=call.query["limit"])
+        held, after = load.held_jobs(
+            call.bus, project.id, actor.id, after=position, limit=call.query["limit"]
+        )
         cursor = leases.claims_cursor(actor.id, after)
     value = {
         "actor": views.actor(actor),

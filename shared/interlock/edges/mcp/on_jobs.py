@@ -18,8 +18,8 @@ from interlock.edges.models.fields import Cursor, Key, Model, Status
 from interlock.errors import FieldError, InterlockError
 
 Rest = dict[str, Any]
-LISTED = 20
-"""Jobs of a page, when nothing else is asked for."""
+LISTED = 8
+"""Jobs of a page, when nothing else is asked for: as many as fit, so that nothing is read twice."""
 EVENTS = 10
 """Events beside a job."""
 
