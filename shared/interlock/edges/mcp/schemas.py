@@ -19,6 +19,8 @@ _DROPPED = frozenset(
 )
 """What a model does not need to know beforehand: every client pays for a tool's schema with its attention, and the check
 of the operation says what is wrong with a field, and how it has to be."""
+_SAID_ABOVE = frozenset({"description", "default", "maxLength"})
+"""What fields of objects in a list do without: where such a field stands by itself, as in `publish_job`, it says all."""
 _TOLD_BY_NULL = {"type": "null"}
 
 
@@ -45,26 +47,30 @@ def of_arguments(own: type[BaseModel], rest: Iterable[type[BaseModel]] = ()) -> 
     }
 
 
-def _plain(value: Any, defs: Mapping[str, Any], *, names: bool = False) -> Any:
-    """A schema without references, titles and nulls. ``names``: the keys here are names of fields, not words."""
+def _plain(value: Any, defs: Mapping[str, Any], *, names: bool = False, listed: bool = False) -> Any:
+    """A schema without references, titles and nulls.
+
+    ``names``: the keys here are names of fields, not words. ``listed``: it is of something in a list.
+    """
     if isinstance(value, list):
-        return [_plain(each, defs) for each in value]
+        return [_plain(each, defs, listed=listed) for each in value]
     if not isinstance(value, dict):
         return value
     if not names and "$ref" in value:
         more = {key: each for key, each in value.items() if key != "$ref"}
-        return _plain({**defs[value["$ref"].rpartition("/")[2]], **more}, defs)
+        return _plain({**defs[value["$ref"].rpartition("/")[2]], **more}, defs, listed=listed)
     if not names and "anyOf" in value:
         choices = [choice for choice in value["anyOf"] if choice != _TOLD_BY_NULL]
         if len(choices) == 1:
             more = {key: each for key, each in value.items() if key != "anyOf"}
-            return _plain({**choices[0], **more}, defs)
+            return _plain({**choices[0], **more}, defs, listed=listed)
+    dropped = frozenset() if names else _DROPPED | _SAID_ABOVE if listed else _DROPPED
     kept = {
         "anyOf" if key == "oneOf" and not names else key: _plain(
-            each, defs, names=not names and key == "properties"
+            each, defs, names=not names and key == "properties", listed=listed or key == "items"
         )
         for key, each in value.items()
-        if names or key not in _DROPPED
+        if key not in dropped
     }
     if not names and kept.get("default", ...) is None:
         del kept["default"]
@@ -84,10 +90,10 @@ def of_answer(parts: Mapping[str, Schema]) -> Schema:
         "type": "object",
         "properties": {
             **parts,
-            "error": {**THING, "description": "What was refused: code, detail, hint, retryable."},
-            "notices": {**THINGS, "description": "What you should know now."},
-            "cut": {**TEXTS, "description": "Parts that are shown shortened here."},
-            "next": {**TEXTS, "description": "What to do next."},
+            "error": THING,
+            "notices": THINGS,
+            "cut": TEXTS,
+            "next": TEXTS,
         },
         "required": ["next"],
     }
