@@ -154,13 +154,16 @@ def check_ledger(running: Up, job: str) -> None:
 def test_the_first_line_says_where_it_serves(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with up(data) as running:
-        assert list(running.first) == ["url", "project", "owner_token", "agent_token", "pid"]
+        assert list(running.first) == ["url", "project", "owner_token", "agent_token", "mcp", "pid"]
         assert running.first["url"].startswith("http://127.0.0.1:")
+        assert running.first["mcp"] == running.first["url"] + "/mcp"
         assert running.first["project"] == "default"
         assert running.first["owner_token"].startswith("il_own_installation.")
         assert running.first["agent_token"].startswith("il_agt_default.")
         assert running.first["pid"] == running.process.pid
         assert running.call("GET", "/health")[0] == 200
+        ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        assert running.call("POST", "/mcp", ping) == (200, {"jsonrpc": "2.0", "id": 1, "result": {}})
         status, me = running.call("GET", "/v1/projects/default/me")
         assert (status, me["actor"]["label"]) == (200, "agent-1")
         assert sorted(me["roles"]) == ["developer", "ops", "qa", "reviewer"]
@@ -179,7 +182,7 @@ def test_the_first_line_says_where_it_serves(tmp_path: Path) -> None:
 def test_without_json_a_person_is_told_how_to_go_on(tmp_path: Path) -> None:
     done = once(command_line(tmp_path, "--", sys.executable, "-c", ""))
     assert done.returncode == 0
-    for word in ("http://127.0.0.1:", "il_own_", "il_agt_", "default", "curl"):
+    for word in ("http://127.0.0.1:", "il_own_", "il_agt_", "default", "curl", "/mcp", "agent connect"):
         assert word in done.stderr
     assert done.stdout == "", "beside a command standard output is the command's own"
 
@@ -192,7 +195,8 @@ def test_credentials_are_private_and_stay_the_same(tmp_path: Path) -> None:
         assert running.end() == 0
     assert stat.S_IMODE((tmp_path / "credentials.json").stat().st_mode) == 0o600
     with up(tmp_path) as running:
-        assert {**running.first, "pid": 0, "url": ""} == {**first, "pid": 0, "url": ""}
+        moved = {"pid": 0, "url": "", "mcp": ""}
+        assert {**running.first, **moved} == {**first, **moved}
         assert running.call("GET", f"{JOBS}/{job}")[0] == 200
         check_ledger(running, job)
 

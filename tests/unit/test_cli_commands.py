@@ -440,6 +440,8 @@ def test_status_shows_a_sick_store():
         document = cli("status", "--json", url=stub.url).document
     assert ended.code == 0
     assert "said invalid" in ended.out
+    assert f"MCP      {stub.url}/mcp" in ended.out
+    assert document["mcp"] == f"{stub.url}/mcp"
     assert document["project"] == "default"
     assert document["me"] == ME
     assert document["attention"] == {"kinds": {"dead_letters": 1, "blocked": 1, "decision": 1}, "more": True}

@@ -15,8 +15,9 @@ import urllib.request
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from email.message import Message
 from email.utils import parsedate_to_datetime
-from typing import IO, Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from interlock import __version__
@@ -35,6 +36,7 @@ LONGEST_WAIT = 20.0
 """Seconds: a longer Retry-After is not waited for."""
 TIMEOUT = 15.0
 """Seconds until an answer must have begun."""
+USER_AGENT = f"interlock-cli/{__version__}"
 
 _ABOUT_THE_CALLER = frozenset({"system.me", "jobs.explain"})
 """Operations that tell a worker about itself: asked with its own credential."""
@@ -93,6 +95,83 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 OPENER = urllib.request.build_opener(_NoRedirects)
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What came back, whatever it means. Names of ``headers`` are found in any case."""
+
+    status: int
+    headers: Message
+    body: bytes
+
+
+def exchange(request: urllib.request.Request) -> Received:
+    """Send a request once and read its answer to the end. Raises UnreachableError."""
+    try:
+        try:
+            answer = OPENER.open(request, timeout=TIMEOUT)
+        except urllib.error.HTTPError as error:
+            answer = error
+        with answer:
+            return Received(answer.status, answer.headers, answer.read())
+    except urllib.error.URLError as error:
+        refused = isinstance(error.reason, ConnectionRefusedError)
+        why = "connection refused" if refused else str(error.reason)
+        raise UnreachableError(_origin(request), why, sent=not refused) from None
+    except (OSError, http.client.HTTPException) as error:
+        raise UnreachableError(_origin(request), str(error) or type(error).__name__, sent=True) from None
+
+
+def patiently(
+    send: Callable[[], _T],
+    *,
+    safe: bool,
+    attempts: int = ATTEMPTS,
+    sleep: Callable[[float], object] = time.sleep,
+) -> _T:
+    """Send; send again what may be sent again. ``safe``: also when the first one may have taken effect."""
+    for attempt in range(1, attempts + 1):
+        pause = min(FIRST_PAUSE * 2 ** (attempt - 1), LONGEST_PAUSE)
+        pause *= random.uniform(0.7, 1.3)  # noqa: S311 - jitter, not a secret
+        try:
+            return send()
+        except RefusedError as problem:
+            if problem.status not in LATER_STATUSES or attempt == attempts:
+                raise
+            pause = max(pause, problem.retry_after or 0)
+            if pause > LONGEST_WAIT:
+                raise
+        except UnreachableError as silence:
+            if attempt == attempts or (silence.sent and not safe):
+                raise
+        sleep(pause)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def refusal(received: Received) -> RefusedError:
+    """An answer that refuses, as an error; a body that is no problem document is told by its status."""
+    problem = _document(received.body) or {}
+    problem.setdefault("status", received.status)
+    if "detail" not in problem:
+        problem["detail"] = str(problem.pop("message", "") or f"HTTP status {received.status}")
+    wait = (received.headers.get("Retry-After") or "").strip()
+    return RefusedError(received.status, problem, float(wait) if wait.isdigit() else None)
+
+
+def bearer(settings: Settings, side: str) -> str:
+    """The credential of a side, as it can be sent. Raises CommandError when there is none."""
+    token = settings.token(side)
+    if not token:
+        raise CommandError(
+            of_status(401),
+            "no credential is known here",
+            "Set INTERLOCK_TOKEN, use --token-stdin, or run where .interlock/credentials.json stands.",
+        )
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise CommandError(of_status(401), "the credential is not one line of printable ASCII")
+    return token
 
 
 @dataclass(slots=True)
@@ -125,9 +204,9 @@ class Client:
         """
         row = OPERATIONS[operation]
         side = self.side or side or side_of(operation, body.get("fence") if body else None)
-        headers = {"Accept": "application/json", "User-Agent": f"interlock-cli/{__version__}"}
+        headers = {"Accept": "application/json", "User-Agent": USER_AGENT}
         if "anyone" not in RIGHTS[operation]:
-            headers["Authorization"] = f"Bearer {self._token(side)}"
+            headers["Authorization"] = f"Bearer {bearer(self.settings, side)}"
         if row.method == "POST":
             headers["Idempotency-Key"] = key or self.key
         if if_match:
@@ -138,7 +217,12 @@ class Client:
             data = json.dumps(body or {}).encode("ascii")
         url = self.settings.url + self._path(row.path, path or {}) + _query(query)
         request = urllib.request.Request(url, data, headers, method=row.method)  # noqa: S310 - settings admit http(s) only
-        return self._patiently(request, safe=row.method in {"GET", "POST"})
+        return patiently(
+            lambda: _reply(exchange(request)),
+            safe=row.method in {"GET", "POST"},
+            attempts=self.attempts,
+            sleep=self.sleep,
+        )
 
     def pages(
         self, operation: str, query: Mapping[str, Any] | None = None, **more: Any
@@ -159,43 +243,12 @@ class Client:
         for page in self.pages(operation, query, **more):
             yield from page["items"]
 
-    def _token(self, side: str) -> str:
-        token = self.settings.token(side)
-        if not token:
-            raise CommandError(
-                of_status(401),
-                "no credential is known here",
-                "Set INTERLOCK_TOKEN, use --token-stdin, or run where .interlock/credentials.json stands.",
-            )
-        if not token.isascii() or not token.isprintable() or " " in token:
-            raise CommandError(of_status(401), "the credential is not one line of printable ASCII")
-        return token
-
     def _path(self, template: str, params: Mapping[str, str]) -> str:
         values = {"project": self.settings.project, **params}
         for name, value in values.items():
             if value in {"", ".", ".."}:
                 raise usage(f"not the id of a {name}: {value!r}")
         return template.format(**{name: quote(value, safe="") for name, value in values.items()})
-
-    def _patiently(self, request: urllib.request.Request, *, safe: bool) -> Reply:
-        """Send; send again what may be sent again. ``safe``: also when the first one may have taken effect."""
-        for attempt in range(1, self.attempts + 1):
-            pause = min(FIRST_PAUSE * 2 ** (attempt - 1), LONGEST_PAUSE)
-            pause *= random.uniform(0.7, 1.3)  # noqa: S311 - jitter, not a secret
-            try:
-                return _send(request)
-            except RefusedError as problem:
-                if problem.status not in LATER_STATUSES or attempt == self.attempts:
-                    raise
-                pause = max(pause, problem.retry_after or 0)
-                if pause > LONGEST_WAIT:
-                    raise
-            except UnreachableError as silence:
-                if attempt == self.attempts or (silence.sent and not safe):
-                    raise
-            self.sleep(pause)
-        raise AssertionError("the last attempt returns or raises")
 
 
 def _query(query: Mapping[str, Any] | None) -> str:
@@ -208,42 +261,21 @@ def _query(query: Mapping[str, Any] | None) -> str:
     return "?" + urlencode(pairs, errors="surrogatepass") if pairs else ""
 
 
-def _send(request: urllib.request.Request) -> Reply:
-    try:
-        with OPENER.open(request, timeout=TIMEOUT) as answer:
-            return _reply(answer, answer.status, answer.headers)
-    except urllib.error.HTTPError as error:
-        with error:
-            raise _refusal(error) from None
-    except urllib.error.URLError as error:
-        refused = isinstance(error.reason, ConnectionRefusedError)
-        why = "connection refused" if refused else str(error.reason)
-        raise UnreachableError(_origin(request), why, sent=not refused) from None
-    except (OSError, http.client.HTTPException) as error:
-        raise UnreachableError(_origin(request), str(error) or type(error).__name__, sent=True) from None
-
-
 def _origin(request: urllib.request.Request) -> str:
     return f"{request.type}://{request.host}"
 
 
-def _reply(answer: IO[bytes], status: int, headers: Any) -> Reply:
-    value = _document(answer.read())
+def _reply(received: Received) -> Reply:
+    if received.status >= 300:  # a redirect is no answer either
+        raise refusal(received)
+    value = _document(received.body)
     if value is None:
         raise RefusedError(
             502, {"detail": "the answer is not a JSON object", "hint": "Is this the address of a bus?"}
         )
+    headers = received.headers
     replayed = (headers.get("Idempotency-Replayed") or "").lower() == "true"
-    return Reply(value, status, headers.get("ETag") or "", replayed, _date(headers.get("Date")))
-
-
-def _refusal(error: urllib.error.HTTPError) -> RefusedError:
-    problem = _document(error.read()) or {}
-    problem.setdefault("status", error.code)
-    if "detail" not in problem:
-        problem["detail"] = str(problem.pop("message", "") or f"HTTP status {error.code}")
-    wait = (error.headers.get("Retry-After") or "").strip()
-    return RefusedError(error.code, problem, float(wait) if wait.isdigit() else None)
+    return Reply(value, received.status, headers.get("ETag") or "", replayed, _date(headers.get("Date")))
 
 
 def _document(raw: bytes) -> dict[str, Any] | None:

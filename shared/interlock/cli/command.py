@@ -6,7 +6,7 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -118,16 +118,17 @@ def wants_json(flag: bool, ctx: typer.Context) -> bool:
 
 
 def command(
-    app: typer.Typer, name: str, operation: str = "", *, text: str = ""
+    app: typer.Typer, name: str, operation: str = "", *, text: str = "", without: Container[str] = ()
 ) -> Callable[[Callable[..., int | None]], Callable[..., None]]:
     """Register a command: ``function(session, …)`` with the common options added to its own.
 
     The help text is the operation's summary, or ``text`` where a command is more than one operation; its first
-    paragraph stands in the list of commands. Commands of a POST take ``--key``. What the function returns is the
-    exit code; CommandError is printed and ends it.
+    paragraph stands in the list of commands. Commands of a POST take ``--key``; ``without`` names common options that
+    would mean nothing. What the function returns is the exit code; CommandError is printed and ends it.
     """
     row = OPERATIONS.get(operation)
-    options = {**_COMMON, "key": _KEY} if row and row.method == "POST" else _COMMON
+    common_ones = {**_COMMON, "key": _KEY} if row and row.method == "POST" else _COMMON
+    options = {name: option for name, option in common_ones.items() if name not in without}
     about = text or (row.summary if row else "")
 
     def register(function: Callable[..., int | None]) -> Callable[..., None]:
@@ -142,7 +143,7 @@ def command(
         @functools.wraps(function)
         def run(ctx: typer.Context, **values: Any) -> None:
             common = {name: values.pop(name) for name in options}
-            as_json = wants_json(common.pop("json_output"), ctx)
+            as_json = wants_json(common.pop("json_output", False), ctx)
             raise typer.Exit(_end(as_json, lambda: function(_session(as_json, common), **values)))
 
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # Typer reads it
@@ -156,7 +157,7 @@ def command(
 def _session(as_json: bool, common: dict[str, Any]) -> Session:
     if common["side"] not in {None, "agent", "owner"}:
         raise usage("--as is agent or owner")
-    token = sys.stdin.readline().strip() if common.pop("token_stdin") else None
+    token = sys.stdin.readline().strip() if common.pop("token_stdin", False) else None
     if token == "":
         raise usage("--token-stdin: standard input is empty")
     return Session(json=as_json, token=token, **common)

@@ -23,6 +23,7 @@ from interlock.cli import (
     jobs,
     letters,
     links,
+    mcp,
     owners,
     plans,
     projects,
@@ -82,6 +83,7 @@ def build() -> typer.Typer:
     work.register(app)
     events.register(app)
     export.register(app)
+    mcp.register(app)
     for noun in (projects.app, roles.app, agents.app, owners.app):
         app.add_typer(noun)
     projects.register(app)

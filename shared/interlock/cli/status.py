@@ -22,7 +22,8 @@ def register(root: typer.Typer) -> None:
         text="Where you stand, in one screen.\n\nThe bus, the project, what you hold, its counts, what needs a person.",
     )
     def status(session: Session) -> None:
-        answer = {"url": session.settings.url, "project": session.settings.project, **_standing(session)}
+        url = session.settings.url
+        answer = {"url": url, "mcp": f"{url}/mcp", "project": session.settings.project, **_standing(session)}
         session.show(answer, _status)
 
     @command(root, "whoami", "system.me")
@@ -81,6 +82,7 @@ def _status(answer: Mapping[str, Any]) -> None:
     screen.line(
         f"bus      {screen.clean(answer['url'])} ({screen.clean(health.get('detail') or health.get('status'))})"
     )
+    screen.line(f"MCP      {screen.clean(answer['mcp'])}")
     screen.line(f"project  {screen.clean(answer['project'])}")
     shapes.me(answer["me"])
     screen.line()

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
-import sys
 import tempfile
-import threading
 import uuid
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from interlock.cli import inputs, screen
+from interlock.cli import inputs, screen, stopping
 from interlock.cli.command import Session, command
 from interlock.cli.exits import usage
 
@@ -70,7 +67,7 @@ def register(root: typer.Typer) -> None:
                 once=once,
                 grace=grace,
                 logs=_logs(logs),
-                stop=_stop_on_signals(),
+                stop=stopping.on_signals(),
                 report=screen.document if session.json else lambda _: None,
             )
         )
@@ -92,20 +89,3 @@ def _logs(folder: Path | None) -> Path:
     except OSError as error:
         raise usage(f"cannot make the folder {folder}: {error.strerror}") from error
     return folder
-
-
-def _stop_on_signals() -> threading.Event:
-    """An event that the first SIGTERM or Ctrl-C sets; a second Ctrl-C ends the process as usual."""
-    stop = threading.Event()
-
-    def ask(number: int, _: object) -> None:
-        signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler)
-        stop.set()
-
-    if threading.current_thread() is threading.main_thread():
-        for name in ("SIGTERM", "SIGINT", "SIGBREAK"):
-            if hasattr(signal, name):
-                signal.signal(getattr(signal, name), ask)
-        if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
-            signal.signal(signal.SIGHUP, ask)  # nohup leaves it ignored
-    return stop

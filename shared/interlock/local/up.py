@@ -129,7 +129,12 @@ def _tell_end(child: subprocess.Popen[bytes], stop: threading.Event) -> None:
 def _line(bus: LocalBus) -> str:
     given = asdict(bus.credentials)
     shown = {name: given[name] for name in ("url", "project", "owner_token", "agent_token")}
-    return jsonlib.dumps({**shown, "pid": os.getpid()})
+    return jsonlib.dumps({**shown, "mcp": _mcp(given["url"]), "pid": os.getpid()})
+
+
+def _mcp(url: str) -> str:
+    """Where agents that speak MCP find the bus."""
+    return f"{url}/mcp"
 
 
 def _panel(bus: LocalBus, settings: Settings) -> str:
@@ -139,9 +144,11 @@ def _panel(bus: LocalBus, settings: Settings) -> str:
 
   owner  {given.owner_token}
   agent  {given.agent_token}
+  MCP    {_mcp(given.url)}
 
 Try it, in another terminal:
   interlock status
+  interlock agent connect claude --as NAME
   curl -H 'Authorization: Bearer {given.agent_token}' {given.url}/v1/projects/{given.project}/me
 
 Below: one line per request. Ctrl-C stops the bus.
