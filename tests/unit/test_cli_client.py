@@ -87,7 +87,7 @@ def test_a_lost_answer_is_asked_for_again_under_the_same_key():
     assert len(stub.asked) == 2
 
 
-@pytest.mark.parametrize("operation", ["jobs.edit", "roles.delete"])
+@pytest.mark.parametrize("operation", ["roles.update", "roles.delete"])
 def test_what_carries_no_key_is_not_repeated_when_it_may_have_been_done(operation):
     with serving(Stub(failing_first(1, None))) as stub:
         bus, _ = made(stub.url)

@@ -223,3 +223,20 @@ def test_renewals_do_not_move_the_version_that_an_edit_names(w: CheckedWorld) ->
     assert w.get(job)["version"] == version
     w.ok("POST", f"P/jobs/{job}/release", {"fence": fence})
     assert edit(w, job, {"summary": "x"}, etag=f'"v{version + 1}"').status == 200
+
+
+def test_an_edit_under_a_key_can_be_sent_again(w: CheckedWorld) -> None:
+    job = w.job(token="owner")
+    sent = {"token": "owner", "key": "once", "headers": {"if-match": '"v1"'}}
+    first = w.call("PATCH", f"P/jobs/{job}", {"summary": "other"}, **sent)
+    again = w.call("PATCH", f"P/jobs/{job}", {"summary": "other"}, **sent)
+    assert (first.status, again.status, again.headers.get("idempotency-replayed")) == (200, 200, "true")
+    assert again.body == first.body
+    edited = [
+        event
+        for event in w.ok("GET", f"P/jobs/{job}/events", token="owner")["items"]
+        if event["type"] == "job.updated"
+    ]
+    assert len(edited) == 1
+    w.refused("idempotency_mismatch", "PATCH", f"P/jobs/{job}", {"summary": "another"}, **sent)
+    w.refused("version_mismatch", "PATCH", f"P/jobs/{job}", {"summary": "other"}, **(sent | {"key": "twice"}))

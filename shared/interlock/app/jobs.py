@@ -134,8 +134,8 @@ def edit(call: Call) -> Answer:
             raise moves.wrong_state(job, "edit")
         return _edited(call, job, given)
 
-    job, _ = settle(call, the_job(call), decision)
-    return shown.answer(call, job)
+    job, repeated = settle(call, the_job(call), decision)
+    return shown.answer(call, job, replayed=repeated)
 
 
 def _edited(call: Call, job: Job, given: Mapping[str, Any]) -> Change | None:

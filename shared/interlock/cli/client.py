@@ -207,7 +207,7 @@ class Client:
         headers = {"Accept": "application/json", "User-Agent": USER_AGENT}
         if "anyone" not in RIGHTS[operation]:
             headers["Authorization"] = f"Bearer {bearer(self.settings, side)}"
-        if row.method == "POST":
+        if row.keyed:
             headers["Idempotency-Key"] = key or self.key
         if if_match:
             headers["If-Match"] = if_match
@@ -219,7 +219,7 @@ class Client:
         request = urllib.request.Request(url, data, headers, method=row.method)  # noqa: S310 - settings admit http(s) only
         return patiently(
             lambda: _reply(exchange(request)),
-            safe=row.method in {"GET", "POST"},
+            safe=row.method == "GET" or row.keyed,
             attempts=self.attempts,
             sleep=self.sleep,
         )

@@ -179,7 +179,7 @@ def require_json(request: Request) -> None:
 
 def _key_header(request: Request, operation: Operation) -> str | None:
     key = request.headers.get("idempotency-key")
-    return None if key is None or operation.method != "POST" else calls.check_key(key)
+    return None if key is None or not operation.keyed else calls.check_key(key)
 
 
 def _if_match(request: Request) -> int | None:

@@ -133,7 +133,7 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
             found.append(
                 {**parameter, "style": "form", "explode": True} if shown.get("type") == "array" else parameter
             )
-    if operation.method == "POST" and access.RIGHTS[operation.name] != ("anyone",):
+    if operation.keyed and access.RIGHTS[operation.name] != ("anyone",):
         text = "The same key makes a repeat safe: the first effect is answered again."
         schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"}
         found.append({"name": "Idempotency-Key", "in": "header", "description": text, "schema": schema})

@@ -37,6 +37,11 @@ class Operation:
     edit: bool = False
 
     @property
+    def keyed(self) -> bool:
+        """Whether an Idempotency-Key makes a repeat of it answer the first effect."""
+        return self.method == "POST" or self.edit
+
+    @property
     def area(self) -> str:
         """The folder of functions/ that holds the handler."""
         return self.name.partition(".")[0]

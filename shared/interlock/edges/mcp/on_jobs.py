@@ -187,7 +187,7 @@ def _edit(session: Session, own: EditJob, rest: Rest, _context: Context) -> Foun
         body = {"type": "blocks", "upstream": own.upstream}
         job = session.call("jobs.link", on, body, key=own.idempotency_key).value["job"]
     else:
-        job = session.call("jobs.edit", on, rest, if_match=own.version).value["job"]
+        job = session.call("jobs.edit", on, rest, if_match=own.version, key=own.idempotency_key).value["job"]
     return Found({"job": brief.state(job)}, hints.after_publish(job))
 
 

@@ -56,7 +56,7 @@ class Session:
             named,
             dict(body or {}),
             lambda: dict(query or {}),
-            calls.check_key(key) if key is not None and entry.operation.method == "POST" else None,
+            calls.check_key(key) if key is not None and entry.operation.keyed else None,
             if_match,
             self.trace,
             self.base,
