@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from interlock.cli import amounts, inputs, names, screen, shapes, tokens
+from interlock.cli import amounts, connect, inputs, names, screen, shapes, tokens
 from interlock.cli.command import Session, command
 from interlock.cli.jobs import page
 
@@ -118,3 +118,6 @@ def rotate(
 @command(app, "revoke", "agents.token_revoke")
 def revoke(session: Session, agent: Agent, token: Token) -> None:
     tokens.revoke(session, "agents", {"agent": names.agent_id(session, agent)}, token)
+
+
+connect.register(app)

@@ -123,11 +123,11 @@ def command(
     """Register a command: ``function(session, …)`` with the common options added to its own.
 
     The help text is the operation's summary, or ``text`` where a command is more than one operation; its first
-    paragraph stands in the list of commands. Commands of a POST take ``--key``; ``without`` names common options that
+    paragraph stands in the list of commands. Commands that a key makes repeatable take ``--key``; ``without`` names common options that
     would mean nothing. What the function returns is the exit code; CommandError is printed and ends it.
     """
     row = OPERATIONS.get(operation)
-    common_ones = {**_COMMON, "key": _KEY} if row and row.method == "POST" else _COMMON
+    common_ones = {**_COMMON, "key": _KEY} if row and row.keyed else _COMMON
     options = {name: option for name, option in common_ones.items() if name not in without}
     about = text or (row.summary if row else "")
 
@@ -155,7 +155,7 @@ def command(
 
 
 def _session(as_json: bool, common: dict[str, Any]) -> Session:
-    if common["side"] not in {None, "agent", "owner"}:
+    if common.get("side") not in {None, "agent", "owner"}:
         raise usage("--as is agent or owner")
     token = sys.stdin.readline().strip() if common.pop("token_stdin", False) else None
     if token == "":
