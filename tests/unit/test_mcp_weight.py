@@ -9,7 +9,7 @@ import pytest
 from tests.sim.speaker import Speaker
 from tests.sim.world import world
 
-from interlock.edges.mcp import brief
+from interlock.edges.mcp import brief, on_jobs
 
 RNG = random.Random(1)
 NOISE = base64.b64encode(RNG.randbytes(6_000)).decode()
@@ -67,4 +67,4 @@ def test_the_page_that_is_listed_by_default_fits() -> None:
         w.job(summary=f"Count the attempt of lapsed lease {number} before the next claim", priority="high")
     answer = Speaker(w).ok("list_jobs")
     assert brief.weight(answer) <= brief.ROOM
-    assert len(answer["jobs"]) == 8
+    assert len(answer["jobs"]) == on_jobs.LISTED

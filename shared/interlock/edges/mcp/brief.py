@@ -26,6 +26,10 @@ KEPT = 80
 """Strings up to this length are never cut: ids, states, times."""
 
 _NOISE = frozenset({"digest", "prev", "rev", "traceparent", "lease_seconds", "on_expire", "session"})
+_ROW = (
+    "id", "external_id", "summary", "status", "role", "priority", "source_label", "assignee_label", "created_at", "not_before",
+    "deadline",
+)  # fmt: skip
 _BODIES = frozenset({"constraints", "context", "artifacts", "result", "routing"})
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 _RUNS = re.compile(r"[\w+/=-]{20,}", re.ASCII)
@@ -69,6 +73,16 @@ def job(whole: Mapping[str, Any]) -> dict[str, Any]:
         if not shown.get(name):
             shown.pop(name, None)
     return shown
+
+
+def row(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """A job in a list: what one chooses by."""
+    shown = {name: summary[name] for name in _ROW if not _is_empty(summary[name])}
+    return (
+        shown
+        | ({"attempt": summary["attempt"]} if summary["attempt"] > 1 else {})
+        | ({"overdue": True} if summary["overdue"] else {})
+    )
 
 
 def state(whole: Mapping[str, Any]) -> dict[str, Any]:

@@ -48,11 +48,18 @@ def after_error(error: InterlockError, tool: str) -> list[str]:
 
 def whole(cuts: Sequence[str], parts: Mapping[str, Any]) -> str:
     """How to read what was cut."""
-    job = (parts.get("job") or {}).get("id") if isinstance(parts.get("job"), Mapping) else None
-    if job and any(cut.startswith("job/") for cut in cuts):
-        part = next(cut for cut in cuts if cut.startswith("job/")).partition("/")[2]
-        return f'What is cut is read whole with get_job {{"job": "{job}", "part": "{part}", "offset": 0}}.'
-    return "What is cut is shown by a narrower call: name one job or decision, or ask for fewer items."
+    job = parts.get("job")
+    named = job.get("id") if isinstance(job, Mapping) else None
+    bodies = [cut.partition("/")[2] for cut in cuts if cut.startswith("job/")]
+    if named and bodies:
+        return f'What is cut is read whole with get_job {{"job": "{named}", "part": "{bodies[0]}", "offset": 0}}.'
+    if "plan" in parts:
+        return "The ids that are cut are listed by list_jobs."
+    if any(cut.startswith("upstream_results") for cut in cuts):
+        return 'What is cut is read whole with get_job of that job and part "result".'
+    if any(cut.startswith("claims") for cut in cuts):
+        return "whoami shows all claims, page by page."
+    return "What is cut is shown by a narrower call: name one job or decision, or include less."
 
 
 def after_claim(answer: Mapping[str, Any]) -> list[str]:

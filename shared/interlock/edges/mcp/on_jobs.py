@@ -18,7 +18,7 @@ from interlock.edges.models.fields import Cursor, Key, Model, Status
 from interlock.errors import FieldError, InterlockError
 
 Rest = dict[str, Any]
-LISTED = 8
+LISTED = 12
 """Jobs of a page, when nothing else is asked for: as many as fit, so that nothing is read twice."""
 EVENTS = 10
 """Events beside a job."""
@@ -92,7 +92,7 @@ def _list(session: Session, own: ListJobs, _rest: Rest, _context: Context) -> Fo
     query = own.model_dump()
     if session.caller.actor.kind != "agent" and "role" not in own.model_fields_set:
         query["role"] = []
-    page = session.page("jobs.list", brief.job, query)
+    page = session.page("jobs.list", brief.row, query)
     steps = []
     if page["next_cursor"]:
         steps.append("There may be more: call again with cursor.")

@@ -50,7 +50,7 @@ def board(role: str, context: Context) -> Json:
     page = plainly(lambda: session.call("jobs.list", query=query).value)
     shown = {
         "role": role,
-        "jobs": [brief.job(row) for row in page["items"]],
+        "jobs": [brief.row(row) for row in page["items"]],
         "more": page["next_cursor"] is not None,
     }
     return {"mimeType": _JSON, "text": brief.text(shown)}

@@ -13,6 +13,7 @@ from interlock.domain.job import Job
 from interlock.edges import auth, calls
 from interlock.edges.mcp import brief
 from interlock.edges.operations import Operation
+from interlock.errors import StoreError
 
 
 @dataclass(slots=True)
@@ -88,4 +89,7 @@ class Session:
         now, job = self.bus.clock(), self.target
         held = [job] if job is not None and job.held_by(self.caller.actor.id) else []
         call = Call(self.bus, "system.me", self.caller.actor, now, project=self.project)
-        return notices.of_agent(call, held)
+        try:
+            return notices.of_agent(call, held)
+        except StoreError:
+            return []  # what was asked for is done, and is answered; the next answer tells

@@ -32,6 +32,10 @@ RepeatKey = Annotated[
 ]
 
 
+SPARE = 600
+"""What is kept of an answer's room for saying what was cut."""
+
+
 class Plain(Model):
     """A tool that reads, or that is safe to repeat by itself."""
 
@@ -124,13 +128,12 @@ def shown(session: Session, found: Found) -> Content:
     notices = parts.pop("notices", None)
     if notices is None:
         notices = session.notices()
+    told = {"notices": brief.plain(notices)} if notices else {}
     steps = list(found.next)
-    tail = {**({"notices": brief.plain(notices)} if notices else {}), "next": steps}
-    value, cuts = brief.fit({**parts, **tail}, brief.ROOM - 400)
+    value, cuts = brief.fit({**parts, **told}, brief.ROOM - brief.weight(steps) - SPARE)
     if cuts:
-        value["cut"] = cuts
-        value["next"] = [*value["next"], hints.whole(cuts, parts)]
-    return _content(value)
+        return _content({**value, "cut": cuts, "next": [*steps, hints.whole(cuts, parts)]})
+    return _content({**value, "next": steps})
 
 
 def refusal(session: Session, error: InterlockError, tool: str) -> Content:
@@ -140,8 +143,11 @@ def refusal(session: Session, error: InterlockError, tool: str) -> Content:
     told = {name: value for name, value in problem.items() if name not in dropped and value != []}
     if error.status >= 500:
         told["request_id"] = session.request_id
-    value, _ = brief.fit({"error": told, "next": hints.after_error(error, tool)})
-    return _content(value, is_error=True)
+    notices = [] if error.retryable else session.notices()
+    more = {"notices": brief.plain(notices)} if notices else {}
+    steps = hints.after_error(error, tool)
+    value, _ = brief.fit({"error": told, **more}, brief.ROOM - brief.weight(steps) - SPARE)
+    return _content({**value, "next": steps}, is_error=True)
 
 
 def _content(value: dict[str, Any], *, is_error: bool = False) -> Content:
