@@ -20,6 +20,8 @@ hashes at 2.7; other tokenizers make up to a fifth more tokens. Text that is mad
 accents, random signs) has 1.0 to 2.0."""
 ROOM = int(TOKENS * BYTES_PER_TOKEN)
 """Weight of an answer's JSON."""
+PAGE_ROOM = int(ROOM * 0.7)
+"""Weight of a page's items: as many as fit, whole, so that its cursor goes on after the last one that is shown."""
 WINDOW = 3_000
 """Characters of a body that one answer shows."""
 KEPT = 80
@@ -134,13 +136,19 @@ class _Knife:
 
 
 def fit(value: dict[str, Any], room: int = ROOM) -> tuple[dict[str, Any], list[str]]:
-    """The value cut as little as is needed to fit, and the parts (`job/context`) that are shown shortened."""
+    """The value cut as little as is needed to fit, and the parts (`job/context`) that are shown shortened. A list that
+    fits a page stays whole."""
     shown, cuts = value, list[str]()
     if weight(value) <= room:
         return value, cuts
+    pages = {
+        name: part for name, part in value.items() if isinstance(part, list) and weight(part) <= PAGE_ROOM
+    }
+    if weight(pages) > room:
+        pages = {}
     for step in _STEPS:
         knife = _Knife(*step)
-        shown = knife.cut(value, ())
+        shown = {**knife.cut({name: part for name, part in value.items() if name not in pages}, ()), **pages}
         cuts = list(knife.cuts)
         if weight(shown) <= room:
             break

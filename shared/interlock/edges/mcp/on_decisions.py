@@ -114,7 +114,8 @@ def _list(session: Session, own: ListDecisions, _rest: Rest, _context: Context) 
 def _answer(session: Session, own: AnswerDecision, rest: Rest, _context: Context) -> Found:
     operation = f"decisions.{own.action}"
     value = session.call(operation, {"decision": own.decision}, rest, key=own.idempotency_key).value
-    return Found({"decision": brief.plain(value["decision"]), "job": brief.state(value["job"])})
+    parts = {"decision": brief.plain(value["decision"]), "job": brief.state(value["job"])}
+    return Found(parts, ["Whoever asked is told; go on with your own work."])
 
 
 def _standing(found: Mapping[str, Any]) -> Json:

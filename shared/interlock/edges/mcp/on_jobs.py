@@ -96,12 +96,12 @@ def _list(session: Session, own: ListJobs, _rest: Rest, _context: Context) -> Fo
     steps = []
     if page["next_cursor"]:
         steps.append("There may be more: call again with cursor.")
-    if own.status == ["published"]:
-        steps.append(
-            "claim_job takes one of these; claim_next takes the best one."
-            if page["items"]
-            else "Nothing is free."
-        )
+    if not page["items"]:
+        steps.append("Nothing is free." if own.status == ["published"] else "Nothing is like that.")
+    elif own.status == ["published"]:
+        steps.append("claim_job takes one of these; claim_next takes the best one.")
+    else:
+        steps.append("get_job reads one of these.")
     return Found({"jobs": page["items"], **_cursor(page)}, steps)
 
 
@@ -114,11 +114,15 @@ def _get(session: Session, own: GetJob, _rest: Rest, _context: Context) -> Found
     whole = session.call("jobs.get", on).value["job"]
     if own.artifact is not None:
         found = session.call("jobs.artifact", {**on, "artifact": own.artifact}).value
-        return Found({"job": _named(whole), **brief.plain(found)})
+        return Found(
+            {"job": _named(whole), **brief.plain(found)}, ["Compare what you download with its checksum."]
+        )
     if own.part is not None:
         return _window(whole, own.part, own.offset)
     if own.cursor is not None:
-        return Found({"job": _named(whole), **_events(session, on, own.cursor)})
+        page = _events(session, on, own.cursor)
+        more = "Go on with next_cursor." if "next_cursor" in page else "These are the latest."
+        return Found({"job": _named(whole), **page}, [more])
     parts: dict[str, Any] = {"job": brief.job(whole)}
     for name in dict.fromkeys(own.include):
         parts |= _BESIDE[name](session, on)
@@ -208,7 +212,7 @@ def _attach(session: Session, own: AttachArtifact, rest: Rest, _context: Context
 
 def _record(session: Session, own: OnJob, rest: Rest, _context: Context) -> Found:
     value = session.call("jobs.record", {"job": own.job}, rest, key=own.idempotency_key).value
-    return Found(brief.plain(value))
+    return Found(brief.plain(value), ["Go on; whoever comes after you reads it in the job's events."])
 
 
 _JOB = {"job": {**THING, "description": "The job."}}

@@ -78,7 +78,7 @@ class Session:
         while True:
             value = self.call(operation, params, query={**query, "limit": limit}).value
             items = [shown(item) for item in value[of]]
-            heavy = brief.weight(items) / (brief.ROOM * 0.8)
+            heavy = brief.weight(items) / brief.PAGE_ROOM
             if heavy <= 1 or len(items) <= 1:
                 return {**value, of: items}
             limit = max(1, min(limit - 1, int(len(items) / heavy)))
