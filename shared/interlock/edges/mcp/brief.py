@@ -125,7 +125,7 @@ class _Knife:
             if len(value) > self.most:
                 self._note(path)
             return [self.cut(each, (*path, str(at))) for at, each in enumerate(value[: self.most])]
-        kept = [name for name in value if len(name) <= self.longest][: self.most if path else None]
+        kept = [name for name in value if len(name) <= self.longest][: self.most if len(path) > 1 else None]
         if len(kept) < len(value):
             self._note(path)
         return {name: self.cut(value[name], (*path, name)) for name in kept}

@@ -46,20 +46,24 @@ def after_error(error: InterlockError, tool: str) -> list[str]:
     return [step] if step else [f"Correct the arguments of {tool}, and call it again."]
 
 
-def whole(cuts: Sequence[str], parts: Mapping[str, Any]) -> str:
+def whole(cuts: Sequence[str], parts: Mapping[str, Any]) -> list[str]:
     """How to read what was cut."""
     job = parts.get("job")
     named = job.get("id") if isinstance(job, Mapping) else None
     bodies = [cut.partition("/")[2] for cut in cuts if cut.startswith("job/")]
+    tops = {cut.partition("/")[0] for cut in cuts}
+    steps = []
     if named and bodies:
-        return f'What is cut is read whole with get_job {{"job": "{named}", "part": "{bodies[0]}", "offset": 0}}.'
+        steps.append(
+            f'What is cut of the job is read whole with get_job {{"job": "{named}", "part": "{bodies[0]}", "offset": 0}}.'
+        )
+    if "upstream_results" in tops:
+        steps.append('A result that is cut is read whole with get_job of its job and part "result".')
+    if "claims" in tops:
+        steps.append("whoami shows all claims, page by page.")
     if "plan" in parts:
-        return "The ids that are cut are listed by list_jobs."
-    if any(cut.startswith("upstream_results") for cut in cuts):
-        return 'What is cut is read whole with get_job of that job and part "result".'
-    if any(cut.startswith("claims") for cut in cuts):
-        return "whoami shows all claims, page by page."
-    return "What is cut is shown by a narrower call: name one job or decision, or include less."
+        steps.append("The ids that are cut are listed by list_jobs.")
+    return steps or ["What is cut is shown by a narrower call: name one job or decision, or include less."]
 
 
 def after_claim(answer: Mapping[str, Any]) -> list[str]:

@@ -132,7 +132,7 @@ def shown(session: Session, found: Found) -> Content:
     steps = list(found.next)
     value, cuts = brief.fit({**parts, **told}, brief.ROOM - brief.weight(steps) - SPARE)
     if cuts:
-        return _content({**value, "cut": cuts, "next": [*steps, hints.whole(cuts, parts)]})
+        return _content({**value, "cut": cuts, "next": [*steps, *hints.whole(cuts, parts)]})
     return _content({**value, "next": steps})
 
 
