@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.conformance import tasks
 
-from interlock.edges.mcp.protocol import (
+from interlock.edges.mcp.offers import (
     Content,
     Context,
     Json,
@@ -23,10 +23,10 @@ from interlock.edges.mcp.protocol import (
     Outcome,
     Prompt,
     Resource,
-    Server,
     Started,
     Tool,
 )
+from interlock.edges.mcp.protocol import Server
 from interlock.edges.mcp.rpc import INVALID_PARAMS, MISSING_CAPABILITY, RpcError
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from interlock.edges.mcp.protocol import Content, Context, Json, Outcome, Started
+from interlock.edges.mcp.offers import Content, Context, Json, Outcome, Started
 from interlock.edges.mcp.revisions import TASKS
 from interlock.edges.mcp.rpc import INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY, RpcError
 

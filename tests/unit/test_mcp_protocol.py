@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.conformance.fixtures import server
 
-from interlock.edges.mcp import protocol, transport
+from interlock.edges.mcp import offers, protocol, transport
 from interlock.edges.mcp.revisions import CAPABILITIES, LEGACY, MODERN, REVISION, SERVER, SUPPORTED, TASKS
 from interlock.edges.mcp.rpc import (
     HEADER_MISMATCH,
@@ -379,7 +379,7 @@ def test_a_defect_is_told_to_the_log_and_not_to_the_caller() -> None:
     def breaks(*_: Any) -> Any:
         raise ValueError("a secret")
 
-    served = protocol.Server("x", "1", "", {"t": protocol.Tool("t", "t", "t", {"type": "object"}, breaks)})
+    served = protocol.Server("x", "1", "", {"t": offers.Tool("t", "t", "t", {"type": "object"}, breaks)})
     told: list[Exception] = []
     answer = transport.answer(served, ask("tools/call", {"name": "t"}), {}, None, told.append)
     assert answer["statusCode"] == 500

@@ -1,1 +1,1 @@
-"""MCP: the protocol (rpc, revisions, protocol, transport), and what the bus offers through it."""
+"""MCP: the protocol (rpc, revisions, offers, protocol, transport), and what the bus offers through it."""

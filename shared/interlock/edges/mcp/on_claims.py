@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from interlock.edges.mcp import brief, hints
-from interlock.edges.mcp.protocol import Context
+from interlock.edges.mcp.offers import Context
 from interlock.edges.mcp.schemas import NUMBER, THING, THINGS, Schema
 from interlock.edges.mcp.session import Session
 from interlock.edges.mcp.tool import Found, OnJob, Plain, Repeatable, Row

@@ -15,7 +15,7 @@ from pydantic import Field
 from interlock.domain import limits
 from interlock.edges import models
 from interlock.edges.mcp import brief, rpc
-from interlock.edges.mcp.protocol import Context, Json, NeedsInput, Started
+from interlock.edges.mcp.offers import Context, Json, NeedsInput, Started
 from interlock.edges.mcp.revisions import TASKS
 from interlock.edges.mcp.schemas import TEXT, THING, THINGS
 from interlock.edges.mcp.session import Session

@@ -10,7 +10,7 @@ from pydantic import Field
 from interlock.domain import limits
 from interlock.edges import models
 from interlock.edges.mcp import brief, hints
-from interlock.edges.mcp.protocol import Context
+from interlock.edges.mcp.offers import Context
 from interlock.edges.mcp.schemas import NUMBER, TEXT, THING, THINGS
 from interlock.edges.mcp.session import Session
 from interlock.edges.mcp.tool import Found, JobId, Name, OnJob, Repeatable, Row

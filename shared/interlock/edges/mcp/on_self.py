@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from interlock.edges.mcp import brief
+from interlock.edges.mcp.offers import Context
 from interlock.edges.mcp.on_jobs import EVENTS, event
-from interlock.edges.mcp.protocol import Context
 from interlock.edges.mcp.schemas import TEXT, TEXTS, THING, THINGS
 from interlock.edges.mcp.session import Session
 from interlock.edges.mcp.tool import Found, Row

@@ -7,7 +7,7 @@ from functools import partial
 
 from interlock import guide
 from interlock.edges.mcp import resources
-from interlock.edges.mcp.protocol import Context, Json, Prompt
+from interlock.edges.mcp.offers import Context, Json, Prompt
 from interlock.edges.mcp.rpc import INVALID_PARAMS, RpcError
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from interlock import guide
 from interlock.edges import jsonio
 from interlock.edges.mcp import brief
-from interlock.edges.mcp.protocol import Context, Json, Resource
+from interlock.edges.mcp.offers import Context, Json, Resource
 from interlock.edges.mcp.rpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 from interlock.edges.mcp.session import Session
 from interlock.errors import InterlockError

@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 from interlock.domain import limits
 from interlock.edges import models, problems
 from interlock.edges.mcp import brief, hints, schemas
-from interlock.edges.mcp.protocol import Content, Context, NeedsInput, Started, Tool
+from interlock.edges.mcp.offers import Content, Context, NeedsInput, Started, Tool
 from interlock.edges.mcp.session import Session
 from interlock.edges.models.fields import Model
 from interlock.errors import InterlockError
