@@ -120,3 +120,24 @@ def test_what_cannot_be_written_makes_no_agent(bus, tmp_path):
 def test_what_is_refused(bus, arguments, code, said):
     ended = bus.il("agent", "connect", *arguments)
     assert (ended.code, said in ended.err) == (code, True), ended
+
+
+def test_agents_whose_labels_are_no_names_of_files_do_not_share_one(bus, tmp_path):
+    files = [
+        bus.json("agent", "connect", "claude", "--as", label, "--write")["written"][0]
+        for label in ("a/b", "a b", "../x")
+    ]
+    assert len(set(files)) == 3
+    assert {Path(file).parent for file in files} == {tmp_path / ".interlock" / "agents"}
+    tokens = {variables(file)["INTERLOCK_TOKEN"] for file in files}
+    assert {Client(bus.url, token, modern=True).tool("whoami")["actor"]["label"] for token in tokens} == {
+        "a/b",
+        "a b",
+        "../x",
+    }
+
+
+def test_an_agent_cannot_connect_another(bus):
+    environment = bus.agent("ada", "qa")
+    ended = bus.il("agent", "connect", "claude", "--as", "ben", **environment)
+    assert ended.code == 5, ended

@@ -23,7 +23,7 @@ CLIENT is claude, codex, cursor, vscode, opencode or gemini. An agent that is th
 configuration takes the token from INTERLOCK_TOKEN and never holds it. Without --write nothing is written: the
 configuration and the token are printed, once. With --write the configuration goes into the client's own file, the token
 into .interlock/agents/NAME.env, which only you can read."""
-_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 
 
 def register(app: typer.Typer) -> None:
@@ -158,8 +158,9 @@ class _Connecting:
         return self.folder / CREDENTIALS.parent
 
     def _secret(self, agent: Mapping[str, Any]) -> Path:
-        plain = _PLAIN.sub("-", agent["label"]).strip(".-") or agent["id"]
-        return self._home() / "agents" / f"{plain}.env"
+        """The private file of an agent: called after its label, or after its id where that is no plain name."""
+        name = agent["label"] if _PLAIN.fullmatch(agent["label"]) else agent["id"]
+        return self._home() / "agents" / f"{name}.env"
 
     def _kept(self, secret: Path, agent: Mapping[str, Any]) -> str | None:
         """The token of the file, where it is this agent's on this bus and still works."""
