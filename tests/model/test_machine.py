@@ -368,7 +368,7 @@ def _run(examples: int, steps: int, *, fixed: bool) -> None:
 
 
 def test_any_story() -> None:
-    _run(120, 40, fixed=True)
+    _run(60, 40, fixed=True)
 
 
 @pytest.mark.slow
