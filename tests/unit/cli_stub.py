@@ -1,6 +1,7 @@
 """A stub bus for tests of the command line: scripted answers over real HTTP, and every request written down."""
 
 import contextlib
+import functools
 import io
 import json
 import os
@@ -11,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from unittest import mock
 from urllib.parse import parse_qs, urlsplit
+
+import typer
 
 from interlock.cli.main import build
 
@@ -124,6 +127,12 @@ class Ended:
         return json.loads(self.out)
 
 
+@functools.cache
+def _program() -> Any:
+    """The whole program, put together once: it keeps nothing of a call."""
+    return typer.main.get_command(build())
+
+
 def cli(
     *args: str, url: str | None = None, token: str | None = OWNER, stdin: str = "", **environment: str
 ) -> Ended:
@@ -142,7 +151,7 @@ def cli(
         contextlib.redirect_stderr(err),
     ):
         try:
-            build()(list(args))
+            _program()(list(args))
         except SystemExit as end:
             code = end.code or 0
     return Ended(int(code), out.getvalue(), err.getvalue())
