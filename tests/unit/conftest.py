@@ -12,7 +12,7 @@ from tests.sim.world import World, world
 from interlock.store.ports import Store
 
 settings.register_profile(
-    "unit", max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "unit", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("unit")
 
