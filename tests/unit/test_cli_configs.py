@@ -76,6 +76,15 @@ def test_what_else_is_in_a_json_file_stays(client, tmp_path):
     assert configs.merged(*given) == text, "twice is once"
 
 
+@pytest.mark.parametrize("text", ["{}", "{}\n", '{"mcpServers": {"a": {}}}\n', '\n{"b":\n\n1}\n'])
+def test_a_json_file_without_an_indent_gets_one_of_two(text, tmp_path):
+    given = place("claude", tmp_path)
+    given[0].write_text(text, encoding="utf-8")
+    before, after = json.loads(text), configs.merged(*given)
+    assert json.loads(after) == {**before, "mcpServers": {**before.get("mcpServers", {}), NAME: given[3]}}
+    assert '\n    "interlock": {\n' in after
+
+
 CODEX = """# my settings
 model = "x" # the good one
 
@@ -103,6 +112,55 @@ def test_what_else_is_in_a_toml_file_stays_with_its_comments(tmp_path):
     assert configs.merged(*given) == text, "twice is once"
 
 
+OURS = """[mcp_servers.interlock] # ours
+url = "http://elsewhere/mcp"
+# of the table\u2028itself
+enabled = true
+
+# of the next one
+[profiles.a]
+model = "z"
+"""
+
+
+def test_comments_in_and_after_a_table_that_is_replaced_stay(tmp_path):
+    given = place("codex", tmp_path)
+    given[0].parent.mkdir()
+    given[0].write_text(OURS, encoding="utf-8")
+    text = configs.merged(*given)
+    assert tomllib.loads(text) == {**tomllib.loads(OURS), "mcp_servers": {NAME: given[3]}}
+    kept = [line for line in OURS.split("\n") if "#" in line]
+    assert [line for line in text.split("\n") if "#" in line] == kept
+    assert text.endswith('\n\n# of the next one\n[profiles.a]\nmodel = "z"\n')
+
+
+def test_a_table_is_replaced_whose_header_ends_the_file(tmp_path):
+    given = place("codex", tmp_path)
+    given[0].parent.mkdir()
+    given[0].write_text("[mcp_servers.interlock] # ours", encoding="utf-8")
+    text = configs.merged(*given)
+    assert text.startswith("[mcp_servers.interlock] # ours\n")
+    assert tomllib.loads(text) == {"mcp_servers": {NAME: given[3]}}
+
+
+@pytest.mark.parametrize(
+    ("client", "text"),
+    [
+        ("claude", '{\r\n  "a": 1\r\n}\r\n'),
+        ("codex", "a = 1\r\n"),
+        ("codex", '[mcp_servers.interlock]\r\nurl = "a"\r\n[b]\r\nc = 1\r\n'),
+    ],
+)
+def test_a_file_keeps_its_ends_of_lines(client, text, tmp_path):
+    given = place(client, tmp_path)
+    given[0].parent.mkdir(exist_ok=True)
+    given[0].write_bytes(text.encode())
+    after = configs.merged(*given)
+    assert after.count("\n") == after.count("\r\n") > text.count("\n")
+    configs.write(given[0], after)
+    assert configs.merged(*given) == after, "twice is once"
+
+
 @pytest.mark.parametrize("text", ["model = 1", "model = 1\n", "[a]\nb = 1", "[[list]]\nx = 1\n"])
 def test_a_table_is_added_where_there_is_none(text, tmp_path):
     given = place("codex", tmp_path)
@@ -122,6 +180,9 @@ def test_a_table_is_added_where_there_is_none(text, tmp_path):
         ("claude", '{"mcpServers": []}'),
         ("claude", '{"mcpServers": {}, "mcpServers": {"a": 1}}'),
         ("gemini", "not JSON"),
+        ("gemini", '{"a": 1e999}'),
+        ("gemini", '{"a": NaN}'),
+        ("gemini", '{"a": "\\ud800"}'),
         ("codex", "= 1"),
         ("codex", "mcp_servers = 1"),
         ("codex", 'mcp_servers = {interlock = {url = "a"}}'),

@@ -1,13 +1,14 @@
 """Files of other programs, changed in one place: everything else in them stays, or nothing is changed.
 
 JSON is read, changed and written anew; a file with comments cannot be, and is left as it is. TOML is changed as text, and
-what came of it is read back and compared before it is written.
+what came of it is read back and compared before it is written: comments stay, but for one beside a value that is replaced.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 import tomllib
 from collections.abc import Mapping
@@ -94,9 +95,20 @@ def _merged_json(file: Path, text: str, table: str, name: str, entry: Mapping[st
         raise _LeftError(file, f"it has no object {table!r}")
     if servers.get(name) == entry:
         return text
-    second = text.splitlines()[1] if text.count("\n") else "  "
-    indent = second[: len(second) - len(second.lstrip())] or "  "
-    return json.dumps({**whole, table: {**servers, name: entry}}, indent=indent, ensure_ascii=False) + "\n"
+    found = re.search(r"\n([ \t]+)\S", text)
+    indent = found[1] if found else "  "
+    new = {**whole, table: {**servers, name: entry}}
+    try:
+        after = json.dumps(new, indent=indent, ensure_ascii=False, allow_nan=False) + "\n"
+        after.encode()
+    except (ValueError, RecursionError) as problem:
+        raise _LeftError(file, f"it holds a value that cannot be written again ({problem})") from None
+    return _ended_as(text, after)
+
+
+def _ended_as(text: str, new: str) -> str:
+    """``new`` with the ends of lines that ``text`` has."""
+    return new.replace("\n", "\r\n") if "\r\n" in text else new
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -114,20 +126,22 @@ def _merged_toml(file: Path, text: str, table: str, name: str, entry: Mapping[st
     servers = before.get(table, {})
     if isinstance(servers, dict) and servers.get(name) == entry:
         return text
-    lines = text.splitlines(keepends=True)
+    lines = re.split(r"(?<=\n)", text)  # splitlines would end one at other signs too
     header = f"[{table}.{name}]"
     at = next((place for place, line in enumerate(lines) if line.split("#")[0].strip() == header), None)
-    new = _toml(table, name, entry)
+    new = _ended_as(text, _toml(table, name, entry))
     if at is None:
-        gap = "" if text.endswith("\n") else "\n"
-        after = f"{text}{gap}\n{new}"
+        gap = _ended_as(text, "\n" if text.endswith("\n") else "\n\n")
+        after = f"{text}{gap}{new}"
     else:
         end = next(
             (place for place in range(at + 1, len(lines)) if lines[place].lstrip().startswith("[")),
             len(lines),
         )
-        rest = "".join(lines[end:])
-        after = "".join(lines[:at]) + new + (f"\n{rest}" if rest else "")
+        fields = new.partition("\n")[2]
+        opened = lines[at] if lines[at].endswith("\n") else f"{lines[at]}\n"
+        kept = [line for line in lines[at + 1 : end] if line.lstrip()[:1] in ("", "#")]
+        after = "".join([*lines[:at], opened, fields, *kept, *lines[end:]])
     wanted = {**before, table: {**servers, name: dict(entry)}} if isinstance(servers, dict) else None
     try:
         sound = tomllib.loads(after) == wanted
