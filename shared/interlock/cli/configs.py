@@ -44,10 +44,13 @@ def merged(file: Path, table: str, name: str, entry: Mapping[str, Any], first: M
 
 
 def write(file: Path, text: str, *, mode: int | None = None) -> None:
-    """Replace a file in one step, so that nobody ever reads half of it; ``mode`` None keeps the one it has."""
+    """Replace a file in one step, so that nobody ever reads half of it.
+
+    ``mode`` None keeps the one it has, and a link stays one; with a mode, what is written lies in this very place.
+    """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        target = file.resolve()  # a link stays one
+        target = file.resolve() if mode is None else file
         kept = mode if mode is not None else target.stat().st_mode & 0o777 if target.exists() else _ORDINARY
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:

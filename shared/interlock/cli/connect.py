@@ -24,6 +24,8 @@ configuration takes the token from INTERLOCK_TOKEN and never holds it. Without -
 configuration and the token are printed, once. With --write the configuration goes into the client's own file, the token
 into .interlock/agents/NAME.env, which only you can read."""
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_INERT = re.compile(r"[A-Za-z0-9._:/@%+,=\[\]-]+")
+"""What every shell takes as it stands: the bus may be anybody's, and a shell reads what is written here."""
 
 
 def register(app: typer.Typer) -> None:
@@ -64,6 +66,11 @@ class _Connecting:
         self.kind: Kind = CLIENTS[client]
         self.folder = Path.cwd()
         self.url = session.settings.url
+        if not _INERT.fullmatch(self.url):
+            raise usage(
+                f"a shell cannot take the bus's address as it stands: {self.url!r}",
+                "Name the bus by an address without special signs.",
+            )
         self.entry = self.kind.stdio() if stdio else self.kind.http(f"{self.url}/mcp")
         self.file = self.kind.file(self.folder)
 
@@ -74,12 +81,11 @@ class _Connecting:
         if write:  # what cannot be written is found before anything is made
             texts = {self.file: configs.merged(*place), **(self._skills() if skills else {})}
         found = self._agent()
-        secret = self._secret(found or {"label": self.name, "id": self.name})
-        token = self._kept(secret, found) if write and found else None
+        token = self._kept(self._secret(found), found) if write and found else None
         if token is None:
             found, token = self._made(found)
-            secret = self._secret(found)
         assert found is not None
+        secret = self._secret(found)
         answer: dict[str, Any] = {
             "agent": {name: found[name] for name in ("id", "label", "roles")},
             "client": self.client,
@@ -146,7 +152,10 @@ class _Connecting:
     def _shown_once(self, made: Mapping[str, Any]) -> str:
         if "token" not in made:
             raise CommandError(REFUSED, "the token was shown before", str(made.get("hint") or ""))
-        return str(made["token"])
+        token = str(made["token"])
+        if not _INERT.fullmatch(token):
+            raise CommandError(REFUSED, "what the bus gave as a token is none", "Is it the bus you mean?")
+        return token
 
     # Files
 
@@ -159,7 +168,11 @@ class _Connecting:
 
     def _secret(self, agent: Mapping[str, Any]) -> Path:
         """The private file of an agent: called after its label, or after its id where that is no plain name."""
-        name = agent["label"] if _PLAIN.fullmatch(agent["label"]) else agent["id"]
+        name = next((name for name in (agent["label"], agent["id"]) if _PLAIN.fullmatch(name)), None)
+        if name is None:
+            raise CommandError(
+                REFUSED, "what the bus gave as an agent's id is none", "Is it the bus you mean?"
+            )
         return self._home() / "agents" / f"{name}.env"
 
     def _kept(self, secret: Path, agent: Mapping[str, Any]) -> str | None:
@@ -170,7 +183,7 @@ class _Connecting:
             return None
         values = dict(line.split("=", 1) for line in lines if "=" in line)
         token = values.get(TOKEN, "")
-        if values.get(URL) != self.url or not token:
+        if values.get(URL) != self.url or not _INERT.fullmatch(token):
             return None
         settings = Settings(self.url, self.session.settings.project, agent_token=token)
         try:
